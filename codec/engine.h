@@ -506,7 +506,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 
 /* The version of the declarations below and of the structs of terp.h. Each
  * change of either increases it. */
-#define TERP_CUDA_ABI 10
+#define TERP_CUDA_ABI 11
 
 /* The names of the shared object and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -577,7 +577,7 @@ struct terp_cuda_engine {
                              struct terp_cuda_device **device_ret,
                              const char **name_ret, const char **reason_ret);
 
-    /* Releases the working memory that no running call uses. */
+    /* Releases the working and pinned memory that no running call uses. */
     void (*trim)(struct terp_cuda_device *device);
 
     /* Releases everything that `open` and calls have allocated, except memory
@@ -620,6 +620,15 @@ struct terp_cuda_engine {
     enum terp_status (*allocate)(struct terp_cuda_device *device,
                                  uint64_t nbytes, void **at_ret);
     void (*release)(struct terp_cuda_device *device, void *at);
+
+    /* Allocates host memory that the device copies at full speed, and beside
+     * the calling thread. It may be larger: *nbytes becomes its size, which
+     * `release_pinned` needs. New memory takes much longer than memory that
+     * `release_pinned` has kept. */
+    enum terp_status (*allocate_pinned)(struct terp_cuda_device *device,
+                                        uint64_t *nbytes, void **at_ret);
+    void (*release_pinned)(struct terp_cuda_device *device, void *at,
+                           uint64_t nbytes);
 
     /* Copies n blocks: nbytes[i] bytes from src[i] to dst[i], each on host or
      * device. Needs no device memory. */

@@ -6,6 +6,7 @@
 #include "codec/format/types.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/engine.cuh"
+#include "gpu/engine/pinned.cuh"
 #include "gpu/engine/session.cuh"
 
 /* Encodes a batch. codec/compose decides what each stream consists of. */
@@ -67,6 +68,7 @@ trim(struct terp_cuda_device *device)
 {
     cuda_device_do(device, [=](const struct cuda_visit &) {
         cuda_device_trim(device);
+        cuda_pinned_trim(device);
         return TERP_OK;
     });
 }
@@ -86,6 +88,8 @@ static const struct terp_cuda_engine engine = {cuda_device_open,
                                                cuda_array_has,
                                                cuda_array_allocate,
                                                cuda_array_release,
+                                               cuda_pinned_allocate,
+                                               cuda_pinned_release,
                                                cuda_array_copy,
                                                cuda_array_move,
                                                cuda_reason};

@@ -200,12 +200,14 @@ if(TARGET terp_cuda_emulated_library)
     "engine cuda (emulator at 0000:4e:00.0), threads" TERP_ENGINE=cuda
     TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>)
 
-  add_test(NAME test_h5_blocks_device COMMAND test_h5_blocks)
   add_dependencies(test_h5_blocks terp_cuda_emulated_library)
   set(library $<TARGET_FILE:terp_cuda_emulated_library>)
-  set(environment HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>
-      TEST_MEMORY=device TERP_CUDA_LIBRARY=${library}
-      TERP_TEST_CUDART=${library})
-  set_tests_properties(test_h5_blocks_device PROPERTIES
-    ENVIRONMENT "${environment}")
+  foreach(memory device pinned)
+    add_test(NAME test_h5_blocks_${memory} COMMAND test_h5_blocks)
+    set(environment HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>
+        TEST_MEMORY=${memory} TERP_CUDA_LIBRARY=${library}
+        TERP_TEST_CUDART=${library})
+    set_tests_properties(test_h5_blocks_${memory} PROPERTIES
+      ENVIRONMENT "${environment}")
+  endforeach()
 endif()

@@ -44,6 +44,40 @@ terp_memory_free(const struct terp_run *run, void *at)
         device->engine->release(device->opened, at);
 }
 
+bool
+terp_memory_pin(struct terp_run *run, uint64_t nbytes,
+                struct terp_pinned *pinned_ret)
+{
+    enum terp_status st;
+
+    *pinned_ret = (struct terp_pinned){.at = NULL};
+    if (run->call.memory != TERP_MEMORY_HOST ||
+        run->engine == TERP_ENGINE_CPU ||
+        (run->engine == TERP_ENGINE_AUTO &&
+         terp_context_decline(run->context, nbytes) != NULL))
+        return false;
+    struct terp_pinned pinned = {.nbytes = nbytes,
+                                 .device = terp_run_device(run, &st)};
+    if (pinned.device == NULL ||
+        pinned.device->engine->allocate_pinned(
+            pinned.device->opened, &pinned.nbytes, &pinned.at) != TERP_OK)
+        return false;
+    if (terp_budget_hold(run->budget, pinned.nbytes) != TERP_OK) {
+        terp_memory_unpin(&pinned);
+        return false;
+    }
+    *pinned_ret = pinned;
+    return true;
+}
+
+void
+terp_memory_unpin(const struct terp_pinned *pinned)
+{
+    if (pinned->at != NULL)
+        pinned->device->engine->release_pinned(pinned->device->opened,
+                                               pinned->at, pinned->nbytes);
+}
+
 enum terp_status
 terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
                  const void *const *src, const uint64_t *nbytes)

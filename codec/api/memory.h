@@ -19,6 +19,22 @@ terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret);
 void
 terp_memory_free(const struct terp_run *run, void *at);
 
+/* Host memory that the device copies fast, and beside the calling thread. */
+struct terp_pinned {
+    void *at; /* NULL: none */
+    uint64_t nbytes;
+    const struct terp_device *device;
+};
+
+/* Allocates pinned memory; terp_memory_unpin releases it. False: the run's
+ * values are not on the host, it does not use the device, or there is no such
+ * memory. */
+bool
+terp_memory_pin(struct terp_run *run, uint64_t nbytes,
+                struct terp_pinned *pinned_ret);
+void
+terp_memory_unpin(const struct terp_pinned *pinned);
+
 /* Copies n blocks: nbytes[i] from src[i] to dst[i]. Each end is in the run's
  * memory or on the host. */
 enum terp_status

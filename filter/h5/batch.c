@@ -24,8 +24,11 @@
 void
 terp_h5_batch_free(struct terp_h5_batch *batch)
 {
-    terp_memory_free(batch->run, batch->chunks);
-    terp_memory_free(batch->run, batch->streams);
+    if (batch->pinned.at == NULL) {
+        terp_memory_free(batch->run, batch->chunks);
+        terp_memory_free(batch->run, batch->streams);
+    }
+    terp_memory_unpin(&batch->pinned);
     if (batch->host_streams != batch->streams)
         terp_release(batch->run->cpu.allocator, batch->host_streams);
     terp_release(batch->run->cpu.allocator, batch->host_chunk);
@@ -48,10 +51,17 @@ allocate_run_memory(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
     if (!mul_fits(n, batch->stream_stride, &nbytes))
         return TERP_ERR_MEMORY;
     nvalued = min_u64(n, nvalued);
-    enum terp_status st =
-        terp_memory_make(batch->run, nvalued * batch->stream_stride, &chunks);
-    if (st == TERP_OK)
-        st = terp_memory_make(batch->run, nbytes, &streams);
+    const uint64_t values_nbytes = nvalued * batch->stream_stride;
+    enum terp_status st = TERP_OK;
+    if (values_nbytes <= UINT64_MAX - nbytes &&
+        terp_memory_pin(batch->run, values_nbytes + nbytes, &batch->pinned)) {
+        chunks = batch->pinned.at;
+        streams = (uint8_t *)chunks + values_nbytes;
+    } else {
+        st = terp_memory_make(batch->run, values_nbytes, &chunks);
+        if (st == TERP_OK)
+            st = terp_memory_make(batch->run, nbytes, &streams);
+    }
     if (st != TERP_OK) {
         terp_memory_free(batch->run, chunks);
         return st;
@@ -146,21 +156,36 @@ is_one_by_one(const struct terp_run *run)
     return run->engine == TERP_ENGINE_CPU;
 }
 
+/* Encodes `n` gathered chunks of the batch from chunk i on. */
+static enum terp_status
+encode_gathered(const struct coding *coding, struct terp_run *run, uint64_t i,
+                uint64_t n)
+{
+    struct terp_h5_batch *batch = coding->batch;
+
+    return terp_run_encode(run, coding->params, &coding->block->cd.chunk, n,
+                           (const void *const *)batch->chunk + i,
+                           batch->stream + i, batch->stream_nbytes + i);
+}
+
+static enum terp_status
+gather(const struct coding *coding, struct terp_run *run, uint64_t i,
+       uint64_t n)
+{
+    struct terp_h5_batch *batch = coding->batch;
+
+    return terp_array_gather(run, &coding->block->array, batch->number[i], n,
+                             coding->src, batch->chunk[i]);
+}
+
 /* Encodes `n` chunks of the batch from chunk i on. */
 static enum terp_status
 encode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
              uint64_t n)
 {
-    struct terp_h5_batch *batch = coding->batch;
-    const struct terp_h5_block *block = coding->block;
-    const enum terp_status st = terp_array_gather(
-        run, &block->array, batch->number[i], n, coding->src, batch->chunk[i]);
+    const enum terp_status st = gather(coding, run, i, n);
 
-    return st == TERP_OK
-               ? terp_run_encode(run, coding->params, &block->cd.chunk, n,
-                                 (const void *const *)batch->chunk + i,
-                                 batch->stream + i, batch->stream_nbytes + i)
-               : st;
+    return st == TERP_OK ? encode_gathered(coding, run, i, n) : st;
 }
 
 /* Decodes `n` chunks of the batch from chunk i on. A stream that fails leaves
@@ -304,7 +329,33 @@ read_chunk(const struct coding *coding, uint64_t number, void *chunk)
     return st;
 }
 
-/* Decodes the streams of the batch's first `n` chunks. */
+/* Fetches the streams of chunks [first, first + n), and reads chunks without a
+ * stream. */
+static enum terp_status
+fetch_streams(const struct coding *coding, uint64_t first, uint64_t n,
+              uint64_t *ntaken_ret)
+{
+    struct terp_h5_batch *batch = coding->batch;
+    hsize_t offset[H5S_MAX_RANK];
+    enum terp_status st = TERP_OK;
+    uint64_t ntaken = 0;
+
+    for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
+        terp_h5_batch_take(batch, i, first + i, ntaken);
+        find_offset(coding->block, first + i, offset);
+        st = coding->block->storage->fetch(
+            coding->block, offset, batch->host_stream[ntaken],
+            batch->stream_stride, &batch->stream_nbytes[ntaken]);
+        if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
+            st = read_chunk(coding, first + i, batch->chunk[ntaken]);
+        else
+            ntaken++;
+    }
+    *ntaken_ret = ntaken;
+    return st;
+}
+
+/* Decodes the streams of the batch's first `n` chunks, without HDF5. */
 static enum terp_status
 decode_streams(struct coding *coding, uint64_t n)
 {
@@ -312,56 +363,176 @@ decode_streams(struct coding *coding, uint64_t n)
     struct terp_run *run = batch->run;
     enum terp_status st = TERP_OK;
 
-    if (run->call.memory == TERP_MEMORY_DEVICE)
+    if (n > 0 && run->call.memory == TERP_MEMORY_DEVICE)
         st = terp_memory_copy(run, n, batch->stream,
                               (const void *const *)batch->host_stream,
                               batch->stream_nbytes);
     if (st != TERP_OK)
         return st;
     if (is_one_by_one(run))
-        st = code_by_threads(coding, n);
-    else
+        return code_by_threads(coding, n);
+    if (n > 0)
         decode_taken(coding, run, 0, n);
+    return TERP_OK;
+}
+
+/* Lets HDF5 read the chunks whose streams only the filter can decode. */
+static enum terp_status
+read_others(const struct coding *coding, uint64_t n)
+{
+    const struct terp_h5_batch *batch = coding->batch;
+    enum terp_status st = TERP_OK;
+
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         st = batch->status[i];
-        /* A stream that only the filter can decode: HDF5 calls it. */
-        if (st == TERP_ERR_ARGUMENT) {
-            st = terp_h5_block_check_size(coding->block, batch->host_stream[i],
-                                          batch->stream_nbytes[i]);
-            if (st == TERP_OK)
-                st = read_chunk(coding, batch->number[i], batch->chunk[i]);
-        }
+        if (st != TERP_ERR_ARGUMENT)
+            continue;
+        st = terp_h5_block_check_size(coding->block, batch->host_stream[i],
+                                      batch->stream_nbytes[i]);
+        if (st == TERP_OK)
+            st = read_chunk(coding, batch->number[i], batch->chunk[i]);
     }
     return st;
 }
 
-enum terp_status
-terp_h5_batch_read(struct terp_h5_batch *batch,
-                   const struct terp_h5_block *block, uint64_t first,
-                   uint64_t n, void *values)
+static enum terp_status
+read_batch(struct terp_h5_batch *batch, const struct terp_h5_block *block,
+           uint64_t first, uint64_t n, void *values)
 {
     struct coding coding = {
         .batch = batch, .block = block, .dst = values, .failed = TERP_OK};
-    hsize_t offset[H5S_MAX_RANK];
-    enum terp_status st = TERP_OK;
-    uint64_t ntaken = 0;
+    uint64_t ntaken;
 
-    for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
-        terp_h5_batch_take(batch, i, first + i, ntaken);
-        find_offset(block, first + i, offset);
-        st = block->storage->fetch(block, offset, batch->host_stream[ntaken],
-                                   batch->stream_stride,
-                                   &batch->stream_nbytes[ntaken]);
-        if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
-            st = read_chunk(&coding, first + i, batch->chunk[ntaken]);
-        else
-            ntaken++;
-    }
+    enum terp_status st = fetch_streams(&coding, first, n, &ntaken);
     if (st == TERP_OK)
         st = decode_streams(&coding, ntaken);
+    if (st == TERP_OK)
+        st = read_others(&coding, ntaken);
     return st == TERP_OK && !is_one_by_one(batch->run)
                ? scatter(&coding, batch->run, first, n, batch->chunks)
                : st;
+}
+
+/* ---- two batches ---- */
+
+/* The values of a batch move between the caller's memory and pinned memory
+ * while the device codes another batch. */
+struct turns {
+    struct terp_h5_batch batch[2];
+    struct coding coding[2];
+    uint64_t first[2], n[2], ntaken[2]; /* of each batch; n is 0: none */
+    struct terp_run mover;              /* for the threads that move values */
+    int coded;                          /* which batch the device codes */
+    enum terp_status st[2];
+};
+
+static void
+code_turn(struct turns *turns, int i)
+{
+    struct coding *coding = &turns->coding[i];
+
+    if (turns->n[i] == 0)
+        return;
+    turns->st[i] =
+        coding->dst == NULL
+            ? encode_gathered(coding, coding->batch->run, 0, turns->n[i])
+            : decode_streams(coding, turns->ntaken[i]);
+}
+
+static void
+move_turn(struct turns *turns, int i)
+{
+    struct coding *coding = &turns->coding[i];
+
+    if (turns->n[i] == 0)
+        return;
+    turns->st[i] = coding->dst == NULL
+                       ? gather(coding, &turns->mover, 0, turns->n[i])
+                       : scatter(coding, &turns->mover, turns->first[i],
+                                 turns->n[i], coding->batch->chunks);
+}
+
+/* Part 0: the device codes a batch; part 1: the values of the other move. */
+static void
+do_parts(void *arg, struct terp_cpu_batch_part part)
+{
+    struct turns *turns = arg;
+
+    for (uint64_t i = part.first; i < part.end; i++)
+        if (i == 0)
+            code_turn(turns, turns->coded);
+        else
+            move_turn(turns, !turns->coded);
+}
+
+/* Begins batch `i` with the next chunks, at most its capacity. */
+static enum terp_status
+begin_turn(struct turns *turns, int i, uint64_t first, uint64_t nchunks)
+{
+    const struct coding *coding = &turns->coding[i];
+
+    turns->first[i] = first;
+    turns->n[i] = min_u64(coding->batch->cap_nchunks, nchunks - first);
+    if (coding->dst != NULL)
+        return fetch_streams(coding, first, turns->n[i], &turns->ntaken[i]);
+    for (uint64_t j = 0; j < turns->n[i]; j++)
+        terp_h5_batch_take(coding->batch, j, first + j, j);
+    return TERP_OK;
+}
+
+static enum terp_status
+take_turns(struct turns *turns, uint64_t nchunks)
+{
+    const bool reads = turns->coding[0].dst != NULL;
+    enum terp_status st = TERP_OK;
+    uint64_t next = 0;
+
+    for (int now = 0;; now = !now) {
+        st = begin_turn(turns, now, next, nchunks);
+        if (st != TERP_OK)
+            return st;
+        next += turns->n[now];
+        turns->coded = reads ? now : !now;
+        terp_cpu_batch(do_parts, turns, 2, 2);
+        st = turns->st[0] != TERP_OK ? turns->st[0] : turns->st[1];
+        if (st == TERP_OK)
+            st = reads ? read_others(&turns->coding[now], turns->ntaken[now])
+                       : terp_h5_batch_store(&turns->batch[!now],
+                                             turns->coding[0].block,
+                                             turns->n[!now]);
+        turns->n[!now] = 0;
+        if (st != TERP_OK || turns->n[now] == 0)
+            return st;
+    }
+}
+
+static enum terp_status
+move_by_turns(struct terp_run *run, const struct terp_h5_block *block,
+              const struct terp_params *params, const void *src, void *dst)
+{
+    const uint64_t nbytes = TERP_H5_BATCH_NBYTES / 2;
+    struct turns turns = {.coded = 0};
+    enum terp_status st = TERP_OK;
+
+    terp_run_branch(run, &turns.mover);
+    turns.mover.cpu.nthreads--; /* one waits for the device */
+    for (int i = 0; i < 2; i++) {
+        turns.coding[i] = (struct coding){.batch = &turns.batch[i],
+                                          .block = block,
+                                          .params = params,
+                                          .src = src,
+                                          .dst = dst,
+                                          .failed = TERP_OK};
+        if (st == TERP_OK)
+            st = terp_h5_batch_make(run, block, nbytes, UINT64_MAX,
+                                    &turns.batch[i]);
+    }
+    if (st == TERP_OK)
+        st = take_turns(&turns, terp_array_nchunks(&block->array));
+    for (int i = 0; i < 2; i++)
+        if (turns.batch[i].run != NULL)
+            terp_h5_batch_free(&turns.batch[i]);
+    return st;
 }
 
 /* Bytes of values of a batch. CPU threads get the same number of chunks each,
@@ -391,13 +562,16 @@ terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
     struct terp_h5_batch batch;
 
     terp_cd_copy_fills(&block->cd, &used);
+    if (run->engine != TERP_ENGINE_CPU &&
+        run->call.memory == TERP_MEMORY_HOST && run->cpu.nthreads > 1)
+        return move_by_turns(run, block, &used, src, dst);
     enum terp_status st = terp_h5_batch_make(
         run, block, batch_nbytes(run, block),
         is_one_by_one(run) ? (uint64_t)run->cpu.nthreads : UINT64_MAX, &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks; first += n) {
         n = min_u64(batch.cap_nchunks, nchunks - first);
         if (src == NULL) {
-            st = terp_h5_batch_read(&batch, block, first, n, dst);
+            st = read_batch(&batch, block, first, n, dst);
             continue;
         }
         st = terp_h5_batch_encode(&batch, block, &used, first, n, src);

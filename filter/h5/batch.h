@@ -9,6 +9,7 @@ struct terp_h5_batch {
     uint64_t cap_nvalued;      /* chunks whose values `chunks` can hold */
     uint8_t *chunks, *streams; /* in the run's memory */
     uint8_t *host_streams;     /* in host memory; there equal to `streams` */
+    struct terp_pinned pinned; /* holds `chunks` and `streams`, if any */
     uint8_t *host_chunk;       /* one chunk, if `chunks` are on the device */
     /* Of each chunk of the batch, [cap_nchunks]: */
     void **chunk, **stream, **host_stream;
@@ -48,12 +49,6 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
 enum terp_status
 terp_h5_batch_store(const struct terp_h5_batch *batch,
                     const struct terp_h5_block *block, uint64_t n);
-
-/* Reads chunks [first, first + n) of the block into `values`. */
-enum terp_status
-terp_h5_batch_read(struct terp_h5_batch *batch,
-                   const struct terp_h5_block *block, uint64_t first,
-                   uint64_t n, void *values);
 
 /* Moves the whole block: encodes and stores the values at `src`; or, where
  * `src` is NULL, fetches streams and decodes them to `dst`. `params` NULL: the

@@ -79,7 +79,13 @@ struct cuda_slot {
  * and references three. */
 #define CUDA_NSPARES 4
 
-/* Device memory. */
+/* Blocks of pinned memory that a device keeps for later calls, and most bytes
+ * of all. A call that moves a dataset from host memory takes two blocks of
+ * about 64 MiB (filter/h5/batch.c). */
+#define CUDA_NPINNED 4
+#define CUDA_MAX_PINNED_NBYTES (UINT64_C(512) << 20)
+
+/* Device memory, or pinned memory. */
 struct cuda_block {
     uint8_t *at;
     uint64_t nbytes;
@@ -110,7 +116,8 @@ struct terp_cuda_device {
      * without the mutex, except `busy`; is_lost is read without it. */
     std::mutex mutex;
     std::condition_variable slot_is_free;
-    struct cuda_block spare[CUDA_NSPARES]; /* kept from earlier calls */
+    struct cuda_block spare[CUDA_NSPARES];  /* kept from earlier calls */
+    struct cuda_block pinned[CUDA_NPINNED]; /* the same on the host */
     struct cuda_slot slot[CUDA_NSLOTS];
     std::atomic<bool> is_lost;
     char loss[128]; /* why the device was lost */

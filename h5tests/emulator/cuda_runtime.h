@@ -102,6 +102,7 @@ enum cudaGraphDependencyType {
 #define cudaEventDisableTiming 2U
 #define cudaHostAllocDefault 0U
 #define cudaHostAllocPortable 1U
+#define cudaHostRegisterPortable 1U
 
 struct emulator_stream;
 struct emulator_event;
@@ -195,6 +196,10 @@ cudaError_t
 cudaHostAlloc(void **at_ret, size_t nbytes, unsigned flags);
 cudaError_t
 cudaFreeHost(void *at);
+cudaError_t
+cudaHostRegister(void *at, size_t nbytes, unsigned flags);
+cudaError_t
+cudaHostUnregister(void *at);
 cudaError_t
 cudaMemGetInfo(size_t *free_ret, size_t *total_ret);
 cudaError_t

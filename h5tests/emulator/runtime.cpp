@@ -69,6 +69,7 @@ struct allocation {
 
 std::mutex lock; /* of all below, but not of thread_local data */
 std::map<uintptr_t, allocation> allocations;
+std::map<uintptr_t, emulator_context *> registered; /* memory of the host */
 std::map<const void *, int> shared_limits;
 std::map<const void *, emulator_bind *> kernels;
 std::set<emulator_stream *> streams;
@@ -223,6 +224,11 @@ empty_context(emulator_context *context)
         if (at->second.context == context)
             forget(at);
         at = next;
+    }
+    for (auto at = registered.begin(); at != registered.end();) {
+        const bool is_own = at->second == context;
+        nlive -= is_own;
+        at = is_own ? registered.erase(at) : std::next(at);
     }
     for (auto at = streams.begin(); at != streams.end();) {
         emulator_stream *stream = *at;
@@ -588,6 +594,30 @@ cudaError_t
 cudaFreeHost(void *at)
 {
     return call_to_release(release(at, false));
+}
+
+cudaError_t
+cudaHostRegister(void *at, size_t, unsigned)
+{
+    return call([=] {
+        emulator_context *context = use_context();
+        std::lock_guard<std::mutex> guard(lock);
+        const bool is_new = registered.insert({(uintptr_t)at, context}).second;
+        nlive += is_new;
+        return is_new ? cudaSuccess : cudaErrorInvalidValue;
+    });
+}
+
+cudaError_t
+cudaHostUnregister(void *at)
+{
+    bool is_known;
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        is_known = registered.erase((uintptr_t)at) == 1;
+        nlive -= is_known;
+    }
+    return call_to_release(is_known ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t

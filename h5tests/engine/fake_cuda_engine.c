@@ -166,6 +166,25 @@ release(struct terp_cuda_device *device, void *at)
     free(at);
 }
 
+/* The fake device has no pinned memory. */
+static enum terp_status
+allocate_pinned(struct terp_cuda_device *device, uint64_t *nbytes,
+                void **at_ret)
+{
+    (void)device;
+    (void)nbytes;
+    *at_ret = NULL;
+    return TERP_ERR_MEMORY;
+}
+
+static void
+release_pinned(struct terp_cuda_device *device, void *at, uint64_t nbytes)
+{
+    (void)device;
+    (void)at;
+    (void)nbytes;
+}
+
 /* Device work continues after a failing encode or decode, unless the device is
  * lost. */
 static enum terp_status
@@ -201,8 +220,9 @@ move(struct terp_cuda_device *device, const struct terp_cuda_call *call,
 }
 
 static const struct terp_cuda_engine engine = {
-    device_open, device_trim, device_close, device_is_lost, encode, decode,
-    has,         allocate,    release,      copy,           move,   reason};
+    device_open,    device_trim, device_close, device_is_lost, encode,
+    decode,         has,         allocate,     release,        allocate_pinned,
+    release_pinned, copy,        move,         reason};
 
 EXPORT terp_cuda_open_function terp_cuda_open;
 

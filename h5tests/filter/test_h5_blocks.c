@@ -1,7 +1,8 @@
 #define _POSIX_C_SOURCE 200112L /* for setenv */
 /* Compares terp_h5_write and terp_h5_read with H5Dwrite and H5Dread. With
- * TEST_MEMORY=device, the blocks are in the memory of the CUDA engine's device;
- * TERP_CUDA_LIBRARY and TERP_TEST_CUDART name engine and runtime. */
+ * TEST_MEMORY, the CUDA engine codes: "device", blocks in the device's memory;
+ * "pinned", blocks on the host, which move by pinned memory. TERP_CUDA_LIBRARY
+ * and TERP_TEST_CUDART name engine and runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define OFFSET 8
 
 static enum terp_memory memory;
+static enum terp_engine_kind engine = TERP_ENGINE_CPU;
 static hid_t file;
 
 /* With chunks that extend beyond the dataset's end, and without. */
@@ -55,11 +57,8 @@ static struct terp_run_result result;
 static struct terp_run_options
 make_options(void)
 {
-    return (struct terp_run_options){.engine = memory == TERP_MEMORY_DEVICE
-                                                   ? TERP_ENGINE_CUDA
-                                                   : TERP_ENGINE_CPU,
-                                     .memory = memory,
-                                     .nthreads = 2};
+    return (struct terp_run_options){
+        .engine = engine, .memory = memory, .nthreads = 2};
 }
 
 /* A rough field with some special values. */
@@ -245,7 +244,7 @@ dataset_has_the_bytes_of_h5dwrite(void **state)
     for (size_t s = 0; s < COUNT(shapes); s++)
         for (size_t t = 0; t < COUNT(types); t++) {
             /* Fewer cases, because the emulated device is slow. */
-            if (memory == TERP_MEMORY_DEVICE && s % COUNT(types) != t)
+            if (engine == TERP_ENGINE_CUDA && s % COUNT(types) != t)
                 continue;
             hid_t dcpl = h5_dcpl_new(&shapes[s], 0, 0, NULL);
             snprintf(name, sizeof name, "%zu %zu", s, t);
@@ -952,8 +951,11 @@ main(void)
         BLOCK_TEST(wrong_strides_are_refused),
     };
 
-    memory = where != NULL && strcmp(where, "device") == 0 ? TERP_MEMORY_DEVICE
-                                                           : TERP_MEMORY_HOST;
-    return cmocka_run_group_tests_name(
-        memory == TERP_MEMORY_DEVICE ? "device" : "host", tests, NULL, NULL);
+    if (where == NULL)
+        where = "host";
+    else
+        engine = TERP_ENGINE_CUDA;
+    if (strcmp(where, "device") == 0)
+        memory = TERP_MEMORY_DEVICE;
+    return cmocka_run_group_tests_name(where, tests, NULL, NULL);
 }
