@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "codec/api/memory.h"
+#include "codec/api/processor.h"
 #include "filter/h5/terp_h5.h"
 #include "filter/plugin/h5z_terp.h"
 
@@ -30,7 +31,7 @@ static struct way {
     bool direct;             /* uses terp_h5_write and terp_h5_read */
     enum terp_memory memory; /* where the array is */
     const char *engine;      /* the filter's engine */
-    const char *nthreads;    /* the filter's threads; 0: all CPUs */
+    const char *nthreads;    /* 0: all CPUs */
     const char *threads;     /* text for the number of threads */
     int nreps;               /* fewer for slow ways */
 } ways[] = {
@@ -38,6 +39,7 @@ static struct way {
     {"filter", false, TERP_MEMORY_DEVICE, "cpu", "0", "all", 3},
     {"filter", false, TERP_MEMORY_DEVICE, "cuda", "1", "1", 5},
     {"terp_h5_host", true, TERP_MEMORY_HOST, "cuda", "1", "1", MAX_NREPS},
+    {"terp_h5_host", true, TERP_MEMORY_HOST, "cuda", "0", "all", MAX_NREPS},
     {"terp_h5", true, TERP_MEMORY_DEVICE, "cuda", "1", "1", MAX_NREPS},
 };
 
@@ -136,12 +138,20 @@ create_dataset(hid_t file)
     return dataset;
 }
 
+static struct terp_run_options
+options_of(const struct way *way)
+{
+    return (struct terp_run_options){
+        .engine = TERP_ENGINE_CUDA,
+        .memory = way->memory,
+        .nthreads = *way->nthreads == '0' ? terp_processor_count() : 1};
+}
+
 /* Writes the array to a file, and closes the file. */
 static void
 write_file(const struct way *way, const char *name)
 {
-    struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
-                                       .memory = way->memory};
+    struct terp_run_options options = options_of(way);
     hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
 
     check_id(name, file);
@@ -167,8 +177,7 @@ write_file(const struct way *way, const char *name)
 static void
 read_file(const struct way *way, const char *name)
 {
-    struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
-                                       .memory = way->memory};
+    struct terp_run_options options = options_of(way);
     hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
 
     check_id(name, file);
