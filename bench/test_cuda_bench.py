@@ -150,7 +150,7 @@ class CudaBench(unittest.TestCase):
             [(row["direction"], row["what"], row["engine"]) for row in rows],
             [(direction, *way) for direction in ("write", "read")
              for way in (("filter", "cpu"), ("filter", "cpu"),
-                         ("filter", "cuda"), ("terp_h5_host", "cuda"),
+                         ("filter", "cuda"), ("terp_h5_host", "cuda"), ("terp_h5_host", "cuda"),
                          ("terp_h5", "cuda"))])
         self.assertEqual(len({row["ratio"] for row in rows}), 1)
         for row in rows:

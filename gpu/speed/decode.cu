@@ -3,13 +3,24 @@
  * compares the sum. */
 #include "gpu/speed/tile.cuh"
 
-/* Shared memory of a tile. `bytes` holds the tile, and then its integers. */
+/* Integers from a row to the next in shared memory: with 16 bytes more than the
+ * columns, the rows that a warp sums begin in other banks. */
+template <typename Word>
+static constexpr int row_stride = SPEED_NCOLUMNS + 16 / (int)sizeof(Word);
+
+#define NALL_ROWS (TERP_SPEED_NSLABS * SPEED_NROWS)
+
+/* Shared memory of a tile: its bytes, and then its integers. */
 template <typename Word> struct decoding_memory {
-    alignas(16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
+    union {
+        alignas(
+            16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
+        alignas(16) Word integers[NALL_ROWS * row_stride<Word>];
+    };
     struct block_scan<int, SPEED_NTHREADS> scan;
     unsigned long long sums[SPEED_NTHREADS / 32];
-    Word edge[TERP_SPEED_NSLABS][SPEED_NROWS];
     Word ends[TERP_SPEED_NSLABS][SPEED_NCOLUMNS];
+    struct terp_speed_box box;
 };
 
 /* The tile of a block, and what its stream says of it. */
@@ -83,7 +94,35 @@ head_is_valid(const struct speed_job &job, const struct speed_stream &stream,
              double_bits((double)(float)step) == tile.step_bits));
 }
 
-/* Unpacks a group. */
+static __device__ __forceinline__ uint32_t
+unfold(uint32_t number)
+{
+    return number >> 1 ^ (0 - (number & 1));
+}
+
+/* Unpacks a group of a width below 16. */
+template <typename Word>
+static __device__ __forceinline__ void
+unpack_narrow(const uint16_t *s_units, int width, Word words[SPEED_NROWS])
+{
+    typedef typename speed_word<Word>::integer integer;
+    const uint32_t mask = (1u << width) - 1;
+    uint32_t kept = 0;
+    int nbits = 0;
+
+#pragma unroll
+    for (int r = 0; r < SPEED_NROWS; r++) {
+        if (nbits < width) {
+            kept |= (uint32_t)*s_units++ << nbits;
+            nbits += 16;
+        }
+        words[r] = (Word)(integer)(int32_t)unfold(kept & mask);
+        kept >>= width;
+        nbits -= width;
+    }
+}
+
+/* Unpacks a group of any width. */
 template <typename Word>
 static __device__ __forceinline__ void
 unpack(const uint16_t *s_units, int width, Word words[SPEED_NROWS])
@@ -104,7 +143,7 @@ unpack(const uint16_t *s_units, int width, Word words[SPEED_NROWS])
             const uint32_t number = (uint32_t)kept & mask;
             kept >>= width;
             nbits -= width;
-            words[r] = (Word)(number >> 1 ^ (0 - (number & 1)));
+            words[r] = (Word)unfold(number);
             continue;
         }
         uint64_t word = 0;
@@ -133,6 +172,43 @@ unpack(const uint16_t *s_units, int width, Word words[SPEED_NROWS])
         nbits -= left;
         words[r] = (Word)(word >> 1 ^ (0 - (word & 1)));
     }
+}
+
+/* Sums the integers of each row along x. Four threads have a row: lane l has 16
+ * columns of row l % 8 of the warp's rows, and the lanes l + 8, l + 16 and l +
+ * 24 those behind. */
+template <typename Word>
+static __device__ __forceinline__ void
+sum_rows(Word *s_integers)
+{
+    typedef typename speed_vector<Word>::type vector;
+    const int lane = (int)threadIdx.x % 32;
+    const int row = (int)threadIdx.x / 32 * 8 + lane % 8;
+    vector *at = (vector *)(s_integers + row * row_stride<Word> +
+                            lane / 8 * SPEED_NROWS);
+    Word words[16];
+
+#pragma unroll
+    for (int i = 0; i < 16; i += speed_vector<Word>::n)
+        speed_vector<Word>::get(at[i / speed_vector<Word>::n], words + i);
+#pragma unroll
+    for (int i = 1; i < 16; i++)
+        words[i] += words[i - 1];
+    const Word own = words[15];
+    Word sum = own;
+#pragma unroll
+    for (int distance = 8; distance < 32; distance *= 2) {
+        const Word left =
+            __shfl_up_sync(FULL_WARP_MASK, sum, (unsigned)distance);
+        if (lane >= distance)
+            sum += left;
+    }
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        words[i] += sum - own;
+#pragma unroll
+    for (int i = 0; i < 16; i += speed_vector<Word>::n)
+        at[i / speed_vector<Word>::n] = speed_vector<Word>::of(words + i);
 }
 
 /* The bits of the value of an integer. */
@@ -312,7 +388,11 @@ decode_tile(const struct speed_job &job, const struct speed_stream &stream,
     if (__syncthreads_or(is_bad) || used > nbytes || nbytes - used >= 8)
         return false;
     Word words[SPEED_NROWS];
-    unpack((const uint16_t *)(bytes + packed_at) + first_unit, width, words);
+    const uint16_t *units = (const uint16_t *)(bytes + packed_at) + first_unit;
+    if (form == TERP_SPEED_WIDTHS_OF_8) /* the same in all threads */
+        unpack(units, width, words);
+    else
+        unpack_narrow(units, width, words);
     const bool sums_rows = box.shape != TERP_SPEED_LINE || x == 0;
     if (threadIdx.x == 0)
         words[0] += base;
@@ -330,39 +410,25 @@ decode_tile(const struct speed_job &job, const struct speed_stream &stream,
         for (int r = 0; r < SPEED_NROWS; r++)
             words[r] += before;
     }
-    const int lane = (int)threadIdx.x % 32;
+    Word *shared = mem.integers + slab * SPEED_NROWS * row_stride<Word> + x;
+    __syncthreads(); /* all units are read */
 #pragma unroll
     for (int r = 0; r < SPEED_NROWS; r++)
+        shared[r * row_stride<Word>] = words[r];
+    __syncthreads();
+    sum_rows(mem.integers);
+    __syncthreads();
 #pragma unroll
-        for (int distance = 1; distance < 32; distance *= 2) {
-            const Word left =
-                __shfl_up_sync(FULL_WARP_MASK, words[r], (unsigned)distance);
-            if (lane >= distance)
-                words[r] += left;
-        }
-    if (x == 31)
-#pragma unroll
-        for (int r = 0; r < SPEED_NROWS; r++)
-            mem.edge[slab][r] = words[r];
-    __syncthreads(); /* all units are read, too */
-    Word *shared = (Word *)mem.bytes + slab * TERP_SPEED_SLAB_NVALUES + x;
-    if (x >= 32)
-#pragma unroll
-        for (int r = 0; r < SPEED_NROWS; r++)
-            words[r] += mem.edge[slab][r];
-    if (box.shape == TERP_SPEED_VOLUME) {
-#pragma unroll
-        for (int r = 0; r < SPEED_NROWS; r++)
-            shared[r * SPEED_NCOLUMNS] = words[r];
-        __syncthreads();
+    for (int r = 0; r < SPEED_NROWS; r++)
+        words[r] = shared[r * row_stride<Word>];
+    if (box.shape == TERP_SPEED_VOLUME)
 #pragma unroll
         for (int i = 1; i < TERP_SPEED_NSLABS; i++)
             if (i <= slab)
 #pragma unroll
                 for (int r = 0; r < SPEED_NROWS; r++)
-                    words[r] += shared[r * SPEED_NCOLUMNS -
-                                       i * TERP_SPEED_SLAB_NVALUES];
-    }
+                    words[r] +=
+                        shared[(r - i * SPEED_NROWS) * row_stride<Word>];
     const double factor = terp_speed_factor(level);
     uint8_t *column = (uint8_t *)stream.dst +
                       (box.first + (uint64_t)slab * box.slab + (uint64_t)x) *
@@ -449,7 +515,6 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     const struct speed_stream stream =
         job.streams == NULL ? job.stream : job.streams[blockIdx.y];
     struct speed_progress *progress = &job.progress[blockIdx.y];
-    struct terp_speed_box box;
     struct coded_tile tile;
     bool is_good = find_tile(job, stream, blockIdx.x, &tile);
     if (!is_good) /* the same in all threads; no tile of it can be the last */
@@ -457,7 +522,8 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     const uint64_t nbytes = tile.end - tile.place;
     const uint64_t seed = *(const uint64_t *)stream.src;
     unsigned long long sum = 0;
-    terp_speed_box_make(&job.grid, blockIdx.x, &box);
+    if (threadIdx.x == SPEED_NTHREADS - 1) /* one thread divides by the dims */
+        terp_speed_box_make(&job.grid, blockIdx.x, &mem.box);
     is_good = nbytes <= TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word));
     if (is_good) {
         const unsigned long long *from =
@@ -473,7 +539,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     }
     sum = speed_block_sum(sum, mem.sums); /* and the tile is complete */
     if (is_good)
-        is_good = decode_tile<Word, IS_PLAIN>(job, stream, tile, box, mem);
+        is_good = decode_tile<Word, IS_PLAIN>(job, stream, tile, mem.box, mem);
     if (blockIdx.x == 0 && threadIdx.x == 0)
         is_good &= head_is_valid(job, stream, tile);
     if (!is_good)

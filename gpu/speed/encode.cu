@@ -11,6 +11,7 @@ template <typename Word> struct encoding_memory {
     unsigned long long sums[SPEED_NTHREADS / 32];
     unsigned long long place;
     Word base, other;
+    struct terp_speed_box box;
     unsigned tile, first, first_coded;
     uint16_t mask[SPEED_NTHREADS], same[SPEED_NTHREADS];
 };
@@ -20,7 +21,7 @@ template <typename Word> struct tile_at_work {
     const struct speed_job &job;
     const struct speed_numbers &numbers;
     struct encoding_memory<Word> &s;
-    struct terp_speed_box box;
+    const struct terp_speed_box &box; /* s.box */
     const uint8_t *src;
     const uint8_t *column; /* the first value of the thread's group */
     uint64_t row_nbytes;
@@ -258,7 +259,27 @@ take_differences(enum terp_speed_shape shape, const Word *s_group, int nrows,
                                                        unused_nbits, words);
 }
 
-/* Packs a group in units of 16 bits, which it fills. */
+/* Packs a group in units of 16 bits, which it fills. The width is below 16. */
+template <typename Word>
+static __device__ __forceinline__ void
+pack_narrow(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
+{
+    uint32_t kept = 0;
+    int nbits = 0;
+
+#pragma unroll
+    for (int r = 0; r < SPEED_NROWS; r++) {
+        kept |= (uint32_t)words[r] << nbits;
+        nbits += width;
+        if (nbits >= 16) {
+            *s_units++ = (uint16_t)kept;
+            kept >>= 16;
+            nbits -= 16;
+        }
+    }
+}
+
+/* The same for any width. */
 template <typename Word>
 static __device__ __forceinline__ void
 pack(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
@@ -364,17 +385,18 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
         job.chunks == NULL ? job.chunk : job.chunks[blockIdx.y];
     struct speed_progress *progress = &job.progress[blockIdx.y];
     unsigned long long *states = job.states + blockIdx.y * job.grid.ntiles;
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) { /* one thread divides by the dims */
         s.tile = atomicAdd(&progress->next, 1u);
+        terp_speed_box_make(&job.grid, s.tile, &s.box);
+    }
     __syncthreads();
     const unsigned tile = s.tile;
     const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
     const uint8_t *src = (const uint8_t *)chunk.src;
     struct tile_at_work<Word> it = {
-        job, chunk.numbers, s, {}, src, NULL, 0, 0
+        job, chunk.numbers, s, s.box, src, NULL, 0, 0
     };
-    terp_speed_box_make(&job.grid, tile, &it.box);
     it.column =
         src + (it.box.first + (uint64_t)slab * it.box.slab + (uint64_t)x) *
                   (uint64_t)job.value_nbytes;
@@ -483,8 +505,11 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
                       ? 0
                       : (uint32_t)((uint64_t)s.base >> 32 * (i - base_at));
     }
-    if (nunits > 0)
-        pack((uint16_t *)(s.bytes + packed_at) + first_unit, width, words);
+    uint16_t *units = (uint16_t *)(s.bytes + packed_at) + first_unit;
+    if (is_wide)
+        pack(units, width, words);
+    else if (nunits > 0)
+        pack_narrow(units, width, words);
     int nbytes = packed_at + 2 * nunits;
     if (flags & TERP_SPEED_EXCEPTIONS) {
         __syncthreads(); /* the head has a place for how many are listed */

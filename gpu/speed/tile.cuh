@@ -165,6 +165,40 @@ template <> struct speed_word<uint64_t> {
     }
 };
 
+/* The integers of 16 bytes, which shared memory moves at once. */
+template <typename Word> struct speed_vector;
+
+template <> struct speed_vector<uint32_t> {
+    typedef uint4 type;
+    static constexpr int n = 4;
+    static __device__ __forceinline__ void get(uint4 vector, uint32_t words[4])
+    {
+        words[0] = vector.x;
+        words[1] = vector.y;
+        words[2] = vector.z;
+        words[3] = vector.w;
+    }
+    static __device__ __forceinline__ uint4 of(const uint32_t words[4])
+    {
+        return make_uint4(words[0], words[1], words[2], words[3]);
+    }
+};
+
+template <> struct speed_vector<uint64_t> {
+    typedef ulonglong2 type;
+    static constexpr int n = 2;
+    static __device__ __forceinline__ void get(ulonglong2 vector,
+                                               uint64_t words[2])
+    {
+        words[0] = vector.x;
+        words[1] = vector.y;
+    }
+    static __device__ __forceinline__ ulonglong2 of(const uint64_t words[2])
+    {
+        return make_ulonglong2(words[0], words[1]);
+    }
+};
+
 template <typename Word>
 static __device__ __forceinline__ Word
 speed_key(Word bits)
