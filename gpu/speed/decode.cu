@@ -10,6 +10,13 @@ static constexpr int row_stride = SPEED_NCOLUMNS + 16 / (int)sizeof(Word);
 
 #define NALL_ROWS (TERP_SPEED_NSLABS * SPEED_NROWS)
 
+/* The tile of a block, and what its stream says of it. */
+struct coded_tile {
+    enum terp_speed_kind kind;
+    uint64_t step_bits, seed, index_at, tiles_at;
+    uint64_t place, end; /* bytes behind tiles_at */
+};
+
 /* Shared memory of a tile: its bytes, and then its integers. */
 template <typename Word> struct decoding_memory {
     union {
@@ -21,13 +28,8 @@ template <typename Word> struct decoding_memory {
     unsigned long long sums[SPEED_NTHREADS / 32];
     Word ends[TERP_SPEED_NSLABS][SPEED_NCOLUMNS];
     struct terp_speed_box box;
-};
-
-/* The tile of a block, and what its stream says of it. */
-struct coded_tile {
-    enum terp_speed_kind kind;
-    uint64_t step_bits, index_at, tiles_at;
-    uint64_t place, end; /* bytes behind tiles_at */
+    struct coded_tile tile;
+    bool is_found;
 };
 
 /* Finds a tile's place. False: the stream is no such stream, or has no such
@@ -42,6 +44,7 @@ find_tile(const struct speed_job &job, const struct speed_stream &stream,
     if (stream.nbytes < kind_at + 16 || stream.src[kind_at] > TERP_SPEED_STEPS)
         return false;
     ret->kind = (enum terp_speed_kind)stream.src[kind_at];
+    ret->seed = *(const uint64_t *)stream.src;
     ret->index_at = kind_at + terp_speed_head_nbytes(ret->kind, kind_at);
     ret->tiles_at = ret->index_at + terp_speed_index_nbytes(ntiles);
     if (stream.nbytes < ret->tiles_at + 8 * ntiles || stream.nbytes % 8 != 0)
@@ -515,16 +518,18 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     const struct speed_stream stream =
         job.streams == NULL ? job.stream : job.streams[blockIdx.y];
     struct speed_progress *progress = &job.progress[blockIdx.y];
-    struct coded_tile tile;
-    bool is_good = find_tile(job, stream, blockIdx.x, &tile);
-    if (!is_good) /* the same in all threads; no tile of it can be the last */
-        return;
-    const uint64_t nbytes = tile.end - tile.place;
-    const uint64_t seed = *(const uint64_t *)stream.src;
-    unsigned long long sum = 0;
-    if (threadIdx.x == SPEED_NTHREADS - 1) /* one thread divides by the dims */
+    /* Two threads of different warps find out what all need. */
+    if (threadIdx.x == 0)
+        mem.is_found = find_tile(job, stream, blockIdx.x, &mem.tile);
+    if (threadIdx.x == 32)
         terp_speed_box_make(&job.grid, blockIdx.x, &mem.box);
-    is_good = nbytes <= TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word));
+    __syncthreads();
+    if (!mem.is_found) /* no tile of the stream can be the last */
+        return;
+    const struct coded_tile &tile = mem.tile;
+    const uint64_t nbytes = tile.end - tile.place, seed = tile.seed;
+    unsigned long long sum = 0;
+    bool is_good = nbytes <= TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word));
     if (is_good) {
         const unsigned long long *from =
             (const unsigned long long *)(stream.src + tile.tiles_at +
@@ -542,12 +547,11 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
         is_good = decode_tile<Word, IS_PLAIN>(job, stream, tile, mem.box, mem);
     if (blockIdx.x == 0 && threadIdx.x == 0)
         is_good &= head_is_valid(job, stream, tile);
-    if (!is_good)
-        atomicOr(&progress->is_bad, 1u);
-    __threadfence();
-    __syncthreads();
+    const bool is_bad = __syncthreads_or(!is_good) != 0;
     if (threadIdx.x != 0)
         return;
+    if (is_bad)
+        atomicOr(&progress->is_bad, 1u);
     atomicAdd(&progress->checksum,
               (unsigned long long)terp_speed_hash_tile(
                   sum, tile.place / TERP_SPEED_ALIGN_NBYTES, blockIdx.x));

@@ -316,6 +316,13 @@ pack(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
     }
 }
 
+/* Tells the tiles behind how many bytes a tile has. */
+static __device__ __forceinline__ void
+tell_size(unsigned long long *states, unsigned tile, int nbytes)
+{
+    atomicExch(&states[tile], SPEED_OWN | terp_speed_aligned((uint64_t)nbytes));
+}
+
 /* The bytes of all tiles before this one: the first warp looks back, at 32
  * tiles at once. */
 static __device__ __forceinline__ unsigned long long
@@ -496,6 +503,11 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
             s.bytes[head_nbytes + at / 2] = (uint8_t)(width | next_width << 4);
     }
     const int packed_at = head_nbytes + terp_speed_widths_nbytes(&it.box, form);
+    int nbytes = packed_at + 2 * nunits;
+    /* The tiles behind wait for the size; packing needs time. */
+    const bool has_size = !(flags & TERP_SPEED_EXCEPTIONS);
+    if (has_size && threadIdx.x == 0)
+        tell_size(states, tile, nbytes);
     if (threadIdx.x < (unsigned)head_nbytes / 4) {
         uint32_t *head = (uint32_t *)s.bytes;
         const int base_at = terp_speed_base_at((int)sizeof(Word)) / 4;
@@ -510,8 +522,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
         pack(units, width, words);
     else if (nunits > 0)
         pack_narrow(units, width, words);
-    int nbytes = packed_at + 2 * nunits;
-    if (flags & TERP_SPEED_EXCEPTIONS) {
+    if (!has_size) {
         __syncthreads(); /* the head has a place for how many are listed */
         nbytes = write_exceptions(it, nbytes);
     }
@@ -521,8 +532,8 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
             TERP_SPEED_ALIGN_NBYTES)
         s.bytes[nbytes + (int)threadIdx.x] = 0;
     nbytes = (int)terp_speed_aligned((uint64_t)nbytes);
-    if (threadIdx.x == 0)
-        atomicExch(&states[tile], SPEED_OWN | (unsigned long long)nbytes);
+    if (!has_size && threadIdx.x == 0)
+        tell_size(states, tile, nbytes);
     if (threadIdx.x < 32) {
         const unsigned long long before =
             look_back(states, tile, (unsigned long long)nbytes);
