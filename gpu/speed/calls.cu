@@ -106,7 +106,6 @@ struct speed_encoding {
     bool is_staged;    /* values and streams are in host memory */
     void *const *dst;
     struct speed_chunk *chunks;
-    struct speed_progress *progress;
 };
 
 /* The fill values of the caller, and the absolute bounds of chunks under a
@@ -194,16 +193,15 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
     const uint64_t streams_at =
         place_take(&at, it->is_staged ? it->n * stride : 0);
     const uint64_t list_at = place_take(&at, it->n * sizeof *it->chunks);
-    const uint64_t progress_nbytes = it->n * sizeof *it->progress;
-    const uint64_t progress_at = place_take(&at, progress_nbytes);
     const uint64_t states_nbytes = it->n * job.grid.ntiles * 8;
-    const uint64_t states_at = place_take(&at, states_nbytes);
+    const cuda_session_list<struct speed_progress> progress(it->session, it->n,
+                                                            states_nbytes);
     const cuda_session_memory memory(it->session, at);
     const void *const *src = it->source->src + it->first;
     const void **staged = new (std::nothrow) const void *[(size_t)it->n];
     enum terp_status st = TERP_OK;
 
-    if (memory.at == NULL || staged == NULL) {
+    if (!progress.is_made() || memory.at == NULL || staged == NULL) {
         delete[] staged;
         return TERP_ERR_MEMORY;
     }
@@ -231,13 +229,15 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
     job.chunk = it->chunks[0];
     job.chunks =
         it->n == 1 ? NULL : (const struct speed_chunk *)(memory.at + list_at);
-    job.progress = (struct speed_progress *)(memory.at + progress_at);
-    job.states = (unsigned long long *)(memory.at + states_at);
+    job.progress = progress.on_device();
+    job.states = (unsigned long long *)progress.more();
     if (st == TERP_OK)
         st = cuda_session_do(
             it->session, "encoding tiles", [&](cudaStream_t stream) {
                 cudaError_t error = cudaMemsetAsync(
-                    job.progress, 0, states_at - progress_at + states_nbytes,
+                    job.progress, 0,
+                    (size_t)(progress.more() - (uint8_t *)job.progress) +
+                        states_nbytes,
                     stream);
                 if (error == cudaSuccess && it->n > 1)
                     error = cudaMemcpyAsync(memory.at + list_at, it->chunks,
@@ -246,21 +246,18 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
                 if (error == cudaSuccess)
                     error =
                         cuda_speed_launch_encode(job, (unsigned)it->n, stream);
-                return error == cudaSuccess
-                           ? cudaMemcpyAsync(it->progress, job.progress,
-                                             progress_nbytes,
-                                             cudaMemcpyDeviceToHost, stream)
-                           : error;
+                return error == cudaSuccess ? progress.download(stream) : error;
             });
     for (uint64_t k = 0; st == TERP_OK && k < it->n; k++)
-        nbytes_ret[it->first + k] = it->progress[k].nbytes;
+        nbytes_ret[it->first + k] = progress.items[k].nbytes;
     if (st == TERP_OK && it->is_staged)
         st = cuda_session_do(
             it->session, "copying streams", [&](cudaStream_t stream) {
                 return for_each(it->n, [&](uint64_t k) {
-                    return cudaMemcpyAsync(
-                        it->dst[it->first + k], it->chunks[k].dst,
-                        it->progress[k].nbytes, cudaMemcpyDeviceToHost, stream);
+                    return cudaMemcpyAsync(it->dst[it->first + k],
+                                           it->chunks[k].dst,
+                                           progress.items[k].nbytes,
+                                           cudaMemcpyDeviceToHost, stream);
                 });
             });
     return st;
@@ -309,8 +306,7 @@ cuda_speed_encode(struct terp_session *session,
         return TERP_OK;
     const uint64_t most = portion_of(source->n, chunk_nbytes, it.is_staged);
     it.chunks = new (std::nothrow) struct speed_chunk[(size_t)most]();
-    it.progress = new (std::nothrow) struct speed_progress[(size_t)most]();
-    if (it.chunks == NULL || it.progress == NULL)
+    if (it.chunks == NULL)
         st = TERP_ERR_MEMORY;
     for (; st == TERP_OK && it.first < source->n; it.first += it.n) {
         it.n = min_u64(most, source->n - it.first);
@@ -319,7 +315,6 @@ cuda_speed_encode(struct terp_session *session,
         st = encode_portion(&it, nbytes_ret);
     }
     delete[] it.chunks;
-    delete[] it.progress;
     return st;
 }
 
@@ -332,7 +327,7 @@ struct speed_decoding {
     bool is_part, is_staged;
     uint64_t n, *at;
     struct speed_stream *streams;
-    struct speed_progress *progress;
+    bool *is_done;
 };
 
 static enum terp_status
@@ -355,11 +350,10 @@ decode_portion(struct speed_decoding *it, const void *const *src,
     const uint64_t values_at = place_take(
         &at, it->is_staged ? it->n * place_aligned(chunk_nbytes) : 0);
     const uint64_t list_at = place_take(&at, it->n * sizeof *it->streams);
-    const uint64_t progress_nbytes = it->n * sizeof *it->progress;
-    const uint64_t progress_at = place_take(&at, progress_nbytes);
+    const cuda_session_list<struct speed_progress> progress(it->session, it->n);
     const cuda_session_memory memory(it->session, at);
 
-    if (memory.at == NULL)
+    if (!progress.is_made() || memory.at == NULL)
         return TERP_ERR_MEMORY;
     uint8_t *next = memory.at + streams_at;
     for (uint64_t k = 0; it->is_staged && k < it->n; k++) {
@@ -371,11 +365,11 @@ decode_portion(struct speed_decoding *it, const void *const *src,
     job.stream = it->streams[0];
     job.streams =
         it->n == 1 ? NULL : (const struct speed_stream *)(memory.at + list_at);
-    job.progress = (struct speed_progress *)(memory.at + progress_at);
+    job.progress = progress.on_device();
     enum terp_status st = cuda_session_do(
         it->session, "decoding tiles", [&](cudaStream_t stream) {
-            cudaError_t error =
-                cudaMemsetAsync(job.progress, 0, progress_nbytes, stream);
+            cudaError_t error = cudaMemsetAsync(
+                job.progress, 0, it->n * sizeof *job.progress, stream);
             if (error == cudaSuccess && it->is_staged)
                 error = for_each(it->n, [&](uint64_t k) {
                     return cudaMemcpyAsync(
@@ -388,22 +382,20 @@ decode_portion(struct speed_decoding *it, const void *const *src,
                                         cudaMemcpyHostToDevice, stream);
             if (error == cudaSuccess)
                 error = cuda_speed_launch_decode(job, (unsigned)it->n, stream);
-            return error == cudaSuccess
-                       ? cudaMemcpyAsync(it->progress, job.progress,
-                                         progress_nbytes,
-                                         cudaMemcpyDeviceToHost, stream)
-                       : error;
+            return error == cudaSuccess ? progress.download(stream) : error;
         });
+    for (uint64_t k = 0; k < it->n; k++)
+        it->is_done[k] = st == TERP_OK && progress.items[k].nbytes != 0;
     if (st == TERP_OK && it->is_staged)
         st = cuda_session_do(
             it->session, "copying values", [&](cudaStream_t stream) {
                 return for_each(it->n, [&](uint64_t k) {
-                    return it->progress[k].nbytes == 0
-                               ? cudaSuccess
-                               : cudaMemcpyAsync(
-                                     dst[it->at[k]], it->streams[k].dst,
-                                     chunk_nbytes, cudaMemcpyDeviceToHost,
-                                     stream);
+                    return it->is_done[k]
+                               ? cudaMemcpyAsync(dst[it->at[k]],
+                                                 it->streams[k].dst,
+                                                 chunk_nbytes,
+                                                 cudaMemcpyDeviceToHost, stream)
+                               : cudaSuccess;
                 });
             });
     return st;
@@ -446,8 +438,8 @@ cuda_speed_decode(struct terp_session *session, const struct terp_chunk *chunk,
     const uint64_t most = portion_of(n, terp_chunk_nbytes(chunk), it.is_staged);
     it.at = new (std::nothrow) uint64_t[(size_t)most];
     it.streams = new (std::nothrow) struct speed_stream[(size_t)most];
-    it.progress = new (std::nothrow) struct speed_progress[(size_t)most];
-    if (it.at == NULL || it.streams == NULL || it.progress == NULL)
+    it.is_done = new (std::nothrow) bool[(size_t)most];
+    if (it.at == NULL || it.streams == NULL || it.is_done == NULL)
         st = TERP_ERR_MEMORY;
     for (uint64_t i = 0; st == TERP_OK && i < n;) {
         it.n = 0;
@@ -461,13 +453,13 @@ cuda_speed_decode(struct terp_session *session, const struct terp_chunk *chunk,
         if (it.n > 0)
             st = decode_portion(&it, src, dst);
         for (uint64_t k = 0; st == TERP_OK && k < it.n; k++)
-            if (it.progress[k].nbytes != 0) {
+            if (it.is_done[k]) {
                 status_ret[it.at[k]] = TERP_OK;
                 *any_ret = true;
             }
     }
     delete[] it.at;
     delete[] it.streams;
-    delete[] it.progress;
+    delete[] it.is_done;
     return st;
 }
