@@ -379,7 +379,7 @@ complete(const struct speed_job &job, const struct speed_chunk &chunk,
  * that all tiles before it have begun. */
 template <typename Word, bool IS_PLAIN>
 static __global__ void
-__launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
+__launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     encode_tiles(const __grid_constant__ struct speed_job job)
 {
     typedef speed_word<Word> of;
