@@ -1,8 +1,12 @@
 /* The processes of an MPI program write one compressed dataset together.
  *
- *     mpirun -n 4 parallel_write FILE NZ NY NX [CHUNK]
+ *     mpirun -n 4 parallel_write FILE NZ NY NX [CHUNK [STEPS [CUDART]]]
  *
- * CHUNK: the side of the cubic chunks, 32 by default.
+ * CHUNK: the side of the cubic chunks, 32 by default. STEPS: how many times the
+ * file is written and read, 1 by default; the first time a device starts, too.
+ * CUDART: the CUDA runtime, such as libcudart.so. The values are then in device
+ * memory. terp's connector (HDF5_VOL_CONNECTOR=terp) takes them from there;
+ * without it the program copies them to the host, because HDF5 must.
  *
  * Each process has whole layers of the field's chunks, and HDF5 lets each
  * process compress its own chunks. Apart from the positions of chunks in the
@@ -20,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_memory.h"
 #include "h5z_terp.h"
 
 #define RANK 3
@@ -33,6 +38,7 @@ struct layers {
     hsize_t begin[RANK], count[RANK];
     size_t nvalues;
     float *values, *values_read;
+    float *d_values, *d_values_read; /* in device memory; NULL: not used */
 };
 
 static void
@@ -67,6 +73,29 @@ take_layers(const hsize_t *dims, struct layers *layers_ret)
     layers_ret->values_read = malloc((layers_ret->nvalues + 1) * sizeof(float));
     if (layers_ret->values == NULL || layers_ret->values_read == NULL)
         need(-1, "get memory");
+}
+
+/* Copies the layers to the device. */
+static void
+move_to_device(const char *runtime, struct layers *layers)
+{
+    const size_t nbytes = (layers->nvalues + 1) * sizeof(float);
+
+    if (!cuda_open(runtime))
+        need(-1, "open the CUDA runtime and a device");
+    memset(layers->values_read, 0, nbytes);
+    layers->d_values = cuda_make(layers->values, nbytes);
+    layers->d_values_read = cuda_make(layers->values_read, nbytes);
+    if (layers->d_values == NULL || layers->d_values_read == NULL)
+        need(-1, "get device memory");
+}
+
+/* Between host and device. */
+static void
+copy_values(void *dst, const void *src, const struct layers *layers)
+{
+    if (!cuda_copy(dst, src, layers->nvalues * sizeof(float)))
+        need(-1, "copy values between host and device");
 }
 
 /* f(x, z) cos(0.07 y) + g(x, z) */
@@ -138,39 +167,66 @@ start(void)
     return MPI_Wtime();
 }
 
+static void
+write_values(hid_t dataset, const hid_t spaces[2], hid_t dxpl,
+             const struct layers *layers, bool takes_device)
+{
+    const bool is_copied = layers->d_values != NULL && !takes_device;
+
+    if (is_copied)
+        copy_values(layers->values, layers->d_values, layers);
+    need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, spaces[0], spaces[1], dxpl,
+                  layers->d_values == NULL || is_copied ? layers->values
+                                                        : layers->d_values),
+         "write the dataset");
+}
+
+static void
+read_values(hid_t dataset, const hid_t spaces[2], hid_t dxpl,
+            const struct layers *layers, bool takes_device)
+{
+    const bool is_copied = layers->d_values != NULL && !takes_device;
+
+    need(H5Dread(dataset, H5T_NATIVE_FLOAT, spaces[0], spaces[1], dxpl,
+                 layers->d_values == NULL || is_copied ? layers->values_read
+                                                       : layers->d_values_read),
+         "read the dataset");
+    if (is_copied)
+        copy_values(layers->d_values_read, layers->values_read, layers);
+}
+
 /* Returns the seconds that the slowest process takes to write and to read. */
 static void
-write_and_read(hid_t dataset, struct layers *layers, double *seconds_ret)
+write_and_read(hid_t dataset, const struct layers *layers, double *seconds_ret)
 {
-    hid_t memory = H5Screate_simple(RANK, layers->count, NULL);
-    hid_t space = H5Dget_space(dataset);
+    const bool takes_device = getenv("HDF5_VOL_CONNECTOR") != NULL;
+    const hid_t spaces[2] = {H5Screate_simple(RANK, layers->count, NULL),
+                             H5Dget_space(dataset)};
     hid_t dxpl = H5Pcreate(H5P_DATASET_XFER);
 
     if (layers->nvalues > 0) {
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, layers->begin, NULL,
+        H5Sselect_hyperslab(spaces[1], H5S_SELECT_SET, layers->begin, NULL,
                             layers->count, NULL);
     } else {
-        H5Sselect_none(space);
-        H5Sselect_none(memory);
+        H5Sselect_none(spaces[1]);
+        H5Sselect_none(spaces[0]);
     }
     H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);
     double begin = start();
-    need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
-                  layers->values),
-         "write the dataset");
+    write_values(dataset, spaces, dxpl, layers, takes_device);
     seconds_ret[0] = MPI_Wtime() - begin;
     /* Touches the memory, so that reading does not pay for it. */
     memset(layers->values_read, 0, layers->nvalues * sizeof(float));
     begin = start();
-    need(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
-                 layers->values_read),
-         "read the dataset");
+    read_values(dataset, spaces, dxpl, layers, takes_device);
     seconds_ret[1] = MPI_Wtime() - begin;
+    if (layers->d_values != NULL)
+        copy_values(layers->values_read, layers->d_values_read, layers);
     MPI_Allreduce(MPI_IN_PLACE, seconds_ret, 2, MPI_DOUBLE, MPI_MAX,
                   MPI_COMM_WORLD);
     H5Pclose(dxpl);
-    H5Sclose(space);
-    H5Sclose(memory);
+    H5Sclose(spaces[1]);
+    H5Sclose(spaces[0]);
 }
 
 static double
@@ -191,38 +247,29 @@ read_extent(int argc, char **argv, int at)
 {
     hsize_t extent = at < argc ? strtoull(argv[at], NULL, 10) : 0;
 
-    if (extent < 1 || extent > MAX_EXTENT || argc > 3 + RANK)
-        need(-1, "read the command line: FILE NZ NY NX [CHUNK], 1 to 4096 "
-                 "each");
+    if (extent < 1 || extent > MAX_EXTENT || argc > 5 + RANK)
+        need(-1, "read the command line: FILE NZ NY NX [CHUNK [STEPS "
+                 "[CUDART]]], numbers of 1 to 4096");
     return extent;
 }
 
-int
-main(int argc, char **argv)
+/* Writes and reads the file once. Returns whether the bound holds. */
+static bool
+run_step(const char *path, const hsize_t *dims, double bound,
+         const struct layers *layers)
 {
-    hsize_t dims[RANK];
-    struct layers layers;
     double seconds[2];
     int rank, nranks;
 
-    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    for (int d = 0; d < RANK; d++)
-        dims[d] = read_extent(argc, argv, 2 + d);
-    if (argc > 2 + RANK)
-        chunk_dim = read_extent(argc, argv, 2 + RANK);
-    take_layers(dims, &layers);
-    simulate(&layers);
-    double bound = find_bound(&layers);
-
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
-    hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     need(file, "create the file");
     hid_t dataset = create(file, dims, bound);
-    write_and_read(dataset, &layers, seconds);
-    double error = find_largest_error(&layers);
+    write_and_read(dataset, layers, seconds);
+    double error = find_largest_error(layers);
     if (rank == 0)
         printf("%d processes: ratio %.1f, the largest error is %g, the bound "
                "%g; %.4f s to write, %.4f s to read\n",
@@ -233,8 +280,36 @@ main(int argc, char **argv)
     H5Dclose(dataset);
     need(H5Fclose(file), "complete the file");
     H5Pclose(fapl);
+    return error <= bound;
+}
+
+int
+main(int argc, char **argv)
+{
+    hsize_t dims[RANK], nsteps = 1;
+    struct layers layers;
+    bool holds = true;
+
+    MPI_Init(&argc, &argv);
+    for (int d = 0; d < RANK; d++)
+        dims[d] = read_extent(argc, argv, 2 + d);
+    if (argc > 2 + RANK)
+        chunk_dim = read_extent(argc, argv, 2 + RANK);
+    if (argc > 3 + RANK)
+        nsteps = read_extent(argc, argv, 3 + RANK);
+    take_layers(dims, &layers);
+    simulate(&layers);
+    double bound = find_bound(&layers);
+    if (argc > 4 + RANK)
+        move_to_device(argv[4 + RANK], &layers);
+    for (hsize_t step = 0; step < nsteps; step++)
+        holds &= run_step(argv[1], dims, bound, &layers);
+    if (layers.d_values != NULL) {
+        cuda.free(layers.d_values);
+        cuda.free(layers.d_values_read);
+    }
     free(layers.values);
     free(layers.values_read);
     MPI_Finalize();
-    return !(error <= bound);
+    return !holds;
 }

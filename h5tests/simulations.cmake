@@ -19,7 +19,7 @@ if(TARGET parallel_write)
   find_package(MPI REQUIRED COMPONENTS C)
   add_executable(mpi_patterns tools/mpi_patterns.c)
   target_include_directories(mpi_patterns
-    PRIVATE ${PROJECT_SOURCE_DIR}/filter/plugin)
+    PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/filter/plugin)
   target_link_libraries(mpi_patterns
     PRIVATE PkgConfig::TERP_HDF5_MPI MPI::MPI_C m)
   terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../tools/test_mpi.py)

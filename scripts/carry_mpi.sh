@@ -2,9 +2,13 @@
 # Copies the installed Open MPI and terp's MPI programs to a folder, for a machine
 # without MPI.
 #   scripts/carry_mpi.sh FOLDER
-# FOLDER/bin gets mpiexec, parallel_write and mpi_messages, FOLDER/plugin the
-# filter. HDF5 is linked into parallel_write, because its shared library needs many
-# other libraries. Copies nothing without Open MPI or without an HDF5 for it.
+# FOLDER/bin gets mpiexec, parallel_write, mpi_patterns and mpi_messages,
+# FOLDER/plugin the filter and the connector. HDF5 is linked into the programs,
+# because its shared library needs many other libraries. Copies nothing without
+# Open MPI or without an HDF5 for it.
+# TERP_HDF5_MPI: the folder of an HDF5 that was built for this Open MPI as a static
+# library (include/hdf5.h, lib/libhdf5.a); by default the system's. The connector
+# needs 1.14 or newer.
 set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
@@ -33,19 +37,30 @@ copy_libraries() {
 for name in mpicc orterun ompi_info; do
     command -v "$name" >/dev/null || needs "$name"
 done
-hdf5=$(mpicc -print-file-name=libhdf5_openmpi.a)
-[ -e "$hdf5" ] || needs "$(basename "$hdf5")"
+if [ -n "${TERP_HDF5_MPI:-}" ]; then
+    hdf5=$TERP_HDF5_MPI/lib/libhdf5.a
+    headers=$TERP_HDF5_MPI/include
+    [ -e "$hdf5" ] || needs "$hdf5"
+else
+    hdf5=$(mpicc -print-file-name=libhdf5_openmpi.a)
+    headers=/usr/include/hdf5/openmpi
+    [ -e "$hdf5" ] || needs "$(basename "$hdf5")"
+fi
 
 rm -rf "$folder"
 mkdir -p "$folder"/{bin,lib,components,share,plugin} "$build"
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTERP_CUDA=OFF \
     -DBUILD_TESTING=OFF >"$build/log"
-cmake --build "$build" -j "$(nproc)" --target h5zterp mpi_messages \
-    >>"$build/log"
-cp "$build/plugin/libh5zterp.so" "$folder/plugin/"
+cmake --build "$build" -j "$(nproc)" --target h5zterp h5vlterp \
+    mpi_messages >>"$build/log"
+cp "$build"/plugin/libh5{z,vl}terp.so "$folder/plugin/"
 cp "$build/examples/mpi_messages" "$folder/bin/"
-mpicc -O2 -rdynamic -I filter/plugin -I/usr/include/hdf5/openmpi examples/parallel_write.c \
-    "$hdf5" -lsz -laec -lz -ldl -lm -o "$folder/bin/parallel_write"
+for source in examples/parallel_write.c h5tests/tools/mpi_patterns.c; do
+    # Filter and connector find all of HDF5 in the program.
+    mpicc -O2 -rdynamic -I. -Ifilter/plugin -I"$headers" "$source" \
+        -Wl,--whole-archive "$hdf5" -Wl,--no-whole-archive -lsz -laec -lz \
+        -ldl -lm -o "$folder/bin/$(basename "$source" .c)"
+done
 
 cp -L "$(command -v orterun)" "$folder/bin/"
 # Leaves out networks, batch systems, and components that start or watch processes.

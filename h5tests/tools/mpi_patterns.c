@@ -1,9 +1,10 @@
 /* MPI processes write one dataset in a pattern of simulations:
  *
- *     mpi_patterns FILE PATTERN
+ *     mpi_patterns FILE PATTERN [CUDART]
  *
  * PATTERN is a name of `patterns` below. Prints "refused" where HDF5 refuses
- * the write. The values do not depend on the number of processes. */
+ * the write. The values do not depend on the number of processes. With CUDART,
+ * the CUDA runtime, H5Dwrite and H5Dread get device memory. */
 #include <hdf5.h>
 #include <math.h>
 #include <mpi.h>
@@ -12,11 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/cuda_memory.h"
 #include "h5z_terp.h"
 
 #define RANK 3
 
 static const hsize_t dims[RANK] = {150, 70, 90}, chunk[RANK] = {16, 32, 32};
+
+static bool uses_device;
 
 static const struct pattern {
     const char *name;
@@ -77,8 +81,8 @@ make_values(const struct pattern *pattern, hsize_t first, hsize_t nlayers,
 {
     const size_t layer_nvalues = (size_t)(dims[1] * dims[2]);
     const size_t n = (size_t)nlayers * layer_nvalues;
-    double *wide = malloc((n + 1) * sizeof *wide);
-    float *narrow = malloc((n + 1) * sizeof *narrow);
+    double *wide = calloc(n + 1, sizeof *wide);
+    float *narrow = calloc(n + 1, sizeof *narrow);
 
     if (wide == NULL || narrow == NULL)
         need(-1, "get memory");
@@ -155,15 +159,42 @@ close_share(const struct share *share)
     H5Sclose(share->memory);
 }
 
+/* A copy of values in device memory, if the program uses it. */
+static void *
+to_device(void *values, size_t nbytes)
+{
+    void *at = uses_device ? cuda_make(values, nbytes) : values;
+
+    if (at == NULL)
+        need(-1, "get device memory");
+    return at;
+}
+
+/* Frees the copy, if `at` is one, after it was copied to `values`. */
+static void
+from_device(void *at, void *values, size_t nbytes)
+{
+    if (!uses_device)
+        return;
+    if (!cuda_copy(values, at, nbytes))
+        need(-1, "copy from the device");
+    cuda.free(at);
+}
+
 static herr_t
 write_values(hid_t dataset, const struct pattern *pattern, int number)
 {
     const struct share share = open_share(dataset, pattern);
+    const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
+    const size_t nbytes =
+        (n + 1) * (pattern->is_double ? sizeof(double) : sizeof(float));
     void *values = make_values(pattern, share.first[0], share.count[0], number);
+    void *at = to_device(values, nbytes);
     const herr_t result = H5Dwrite(
         dataset, pattern->is_double ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-        share.memory, share.space, share.dxpl, values);
+        share.memory, share.space, share.dxpl, at);
 
+    from_device(at, values, nbytes);
     free(values);
     close_share(&share);
     return result;
@@ -181,9 +212,11 @@ read_values(hid_t dataset, const struct pattern *pattern)
 
     if (values == NULL)
         need(-1, "get memory");
+    float *at = to_device(values, (n + 1) * sizeof *values);
     need(H5Dread(dataset, H5T_NATIVE_FLOAT, share.memory, share.space,
-                 share.dxpl, values),
+                 share.dxpl, at),
          "read the dataset");
+    from_device(at, values, (n + 1) * sizeof *values);
     for (size_t i = 0; i < n; i++) {
         unsigned bits;
         memcpy(&bits, &values[i], sizeof bits);
@@ -202,8 +235,11 @@ int
 main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc != 3)
-        need(-1, "read the command line: FILE PATTERN");
+    if (argc != 3 && argc != 4)
+        need(-1, "read the command line: FILE PATTERN [CUDART]");
+    uses_device = argc == 4;
+    if (uses_device && !cuda_open(argv[3]))
+        need(-1, "open the CUDA runtime and a device");
     const struct pattern *pattern = find_pattern(argv[2]);
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
