@@ -1,89 +1,136 @@
 #!/usr/bin/env python3
-"""Measures what the GPU gains when MPI processes write one dataset. Prints CSV.
+"""Measures how fast MPI processes write and read one dataset. Prints CSV.
 
-    parallel_write.py PROGRAM [EXTENT [FOLDER [PROCESSES...]]]
+    parallel_write.py PROGRAM [--extent N] [--chunk N] [--folder FOLDER]
+                      [--processes N...] [--cudart LIBRARY --devices N]
 
 PROGRAM: parallel_write of examples/; the environment names the plugin, the CUDA
-engine and mpiexec. EXTENT: of the field (512). FOLDER: for the file (/dev/shm).
-PROCESSES: numbers of processes (1 4). An untimed run prints to standard error
-which device each process used; it fails if the CPU coded a chunk."""
+engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
+`nz` is the extent share one such field out.
+
+Ways: the filter on the CPU, one thread a process; the filter with the device;
+and, if the HDF5 of the program has connectors, terp's connector. With --cudart
+(libcudart.so) the values are in device memory for the device's ways, and each
+is measured with 1 to --devices GPUs. The filter's times then contain copies to
+and from the host, which HDF5 needs.
+
+A time is the median of three steps after a first one, and the slowest
+process's. Fails if the CPU codes a chunk where the device should."""
+import argparse
 import collections
 import csv
 import os
+import pathlib
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 
-CHUNKS = 32, 64, 128
-NREPS = 3
+NSTEPS = 4
 
 # Lets Open MPI run as root, and start more processes than there are cores.
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-# Puts each process's standard error into a file of its own.
+CONNECTOR = {"HDF5_VOL_CONNECTOR": "terp", "TERP_VERBOSE": "1"}
+# Puts each process's messages into a file of its own, so that they do not mix.
 APART = ["sh", "-c", 'exec "$@" 2>"$0/rank_${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"']
+STEP = re.compile(r"ratio (\S+),.* (\S+) s to write, (\S+) s to read")
+ENGINE = re.compile(r"engine (.*?), threads")
+AHEAD = re.compile(r"(\d+) of (\d+) chunks were encoded ahead.*CUDA")
 
 
-def write(command, nprocesses, folder, extent, chunk, **environment):
-    """Returns bytes in / bytes stored, and the seconds to write and to read."""
-    path = os.path.join(folder, "field.h5")
-    result = subprocess.run(
-        ["mpiexec", "-n", str(nprocesses), *command, path,
-         *map(str, [extent, extent, extent, chunk])],
-        capture_output=True, text=True,
-        env={**os.environ, **ALLOWED, **environment})
-    found = re.search(r"ratio (\S+),.* (\S+) s to write, (\S+) s to read",
-                      result.stdout)
-    if result.returncode != 0 or found is None:
-        sys.exit(f"parallel_write.py: {result.stdout}{result.stderr}")
-    return tuple(map(float, found.groups()))
+def write(args, nprocesses, nz, nsteps, device, **environment):
+    """Each step's ratio, seconds to write and to read; and all messages."""
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        command = ["mpiexec", "-n", nprocesses, *APART, folder, args.program,
+                   os.path.join(folder, "field.h5"), nz, args.extent,
+                   args.extent, args.chunk, nsteps]
+        if device and args.cudart:
+            command.append(args.cudart)
+        done = subprocess.run(list(map(str, command)), capture_output=True,
+                              text=True,
+                              env={**os.environ, **ALLOWED, **environment})
+        said = done.stderr + "".join(
+            path.read_text() for path in pathlib.Path(folder).glob("rank_*"))
+    steps = [tuple(map(float, step)) for step in STEP.findall(done.stdout)]
+    if done.returncode != 0 or len(steps) != nsteps:
+        sys.exit(f"parallel_write.py: {command}: {done.stdout[-2000:]}"
+                 f"{said[-2000:]}")
+    return steps, said
 
 
-def tell_devices(program, nprocesses, folder, extent, chunk):
-    """The number of devices that the processes used."""
-    devices = set()
-    with tempfile.TemporaryDirectory() as logs:
-        write([*APART, logs, program], nprocesses, folder, extent, chunk,
-              TERP_ENGINE="cuda", TERP_VERBOSE="1")
-        for log in sorted(os.listdir(logs)):
-            with open(os.path.join(logs, log)) as file:
-                engines = collections.Counter(
-                    re.findall(r"engine (.*), threads", file.read()))
-            for engine, ncoded in engines.items():
-                print(f"{log} of {nprocesses}, chunks of {chunk}^3: {engine} "
-                      f"wrote and read {ncoded}", file=sys.stderr)
-            devices.update(engines)
-    if not all(device.startswith("cuda (") for device in devices):
-        sys.exit("parallel_write.py: the CPU has coded")
-    return len(devices)
+def has_connector(args):
+    _, said = write(args, 1, 2 * args.chunk, 1, False, **CONNECTOR)
+    return "connector: " in said
+
+
+def require_devices(args, nprocesses, **environment):
+    """Fails unless each visible GPU codes chunks, and the CPU codes none."""
+    _, said = write(args, nprocesses, nprocesses * args.chunk, 1, True,
+                    TERP_VERBOSE="1", **environment)
+    ncoded = collections.Counter(ENGINE.findall(said))
+    print(f"{nprocesses} processes:", dict(ncoded), file=sys.stderr)
+    ndevices = len(environment["CUDA_VISIBLE_DEVICES"].split(","))
+    if len(ncoded) != min(ndevices, nprocesses) or \
+            not all(name.startswith("cuda (") for name in ncoded):
+        sys.exit("parallel_write.py: not the expected devices")
+
+
+def require_ahead(nz, args, said):
+    found = AHEAD.findall(said)
+    nchunks = -(-nz // args.chunk) * (-(-args.extent // args.chunk)) ** 2
+    if sum(int(ntaken) for ntaken, _ in found) != NSTEPS * nchunks:
+        sys.exit(f"parallel_write.py: not all are encoded ahead: {found}")
+
+
+def measure(args, nprocesses, ndevices, way):
+    """Rows of the table. ndevices 0: the CPU."""
+    environment = {"TERP_ENGINE": "cuda" if ndevices else "cpu"}
+    if ndevices:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(
+            map(str, range(ndevices)))
+    if way == "connector":
+        environment.update(CONNECTOR)
+    elif ndevices:
+        require_devices(args, nprocesses, **environment)
+    layers = [nprocesses * args.extent]
+    if way == "connector" and nprocesses > 1:
+        layers.append(args.extent)
+    for nz in layers:
+        steps, said = write(args, nprocesses, nz, NSTEPS if ndevices else 2,
+                            ndevices > 0, **environment)
+        if way == "connector":
+            require_ahead(nz, args, said)
+        ratio, written, read = map(statistics.median, zip(*steps[1:]))
+        gb = 4e-9 * nz * args.extent ** 2
+        yield (nz, args.extent, args.chunk, nprocesses, ndevices,
+               "device" if ndevices and args.cudart else "host", way, ratio,
+               f"{written:.4f}", f"{read:.4f}", f"{gb / written:.2f}",
+               f"{gb / read:.2f}")
 
 
 def main():
-    program = sys.argv[1]
-    extent = int(sys.argv[2]) if len(sys.argv) > 2 else 512
-    parent = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
-    numbers = [int(number) for number in sys.argv[4:]] or [1, 4]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--extent", type=int, default=512)
+    parser.add_argument("--chunk", type=int, default=64)
+    parser.add_argument("--folder", default="/dev/shm")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--cudart")
+    parser.add_argument("--devices", type=int, default=1)
+    args = parser.parse_args()
+    ways = ["filter"] + ["connector"] * has_connector(args)
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["extent", "chunk", "processes", "devices", "ratio",
-                    "cpu_write_s", "cuda_write_s", "cpu_read_s", "cuda_read_s",
-                    "write_speedup", "read_speedup"])
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        for nprocesses in numbers:
-            for chunk in CHUNKS:
-                ndevices = tell_devices(program, nprocesses, folder, extent,
-                                        chunk)
-                runs = [write([program], nprocesses, folder, extent, chunk,
-                              TERP_ENGINE=engine)
-                        for _ in range(NREPS) for engine in ("cpu", "cuda")]
-                (ratio, *cpu), (_, *cuda) = (
-                    map(statistics.median, zip(*runs[first::2]))
-                    for first in (0, 1))
-                table.writerow([
-                    extent, chunk, nprocesses, ndevices, ratio, cpu[0], cuda[0],
-                    cpu[1], cuda[1], round(cpu[0] / cuda[0], 2),
-                    round(cpu[1] / cuda[1], 2)])
+    table.writerow("nz ny_nx chunk processes devices memory way ratio write_s "
+                   "read_s write_gb_per_s read_gb_per_s".split())
+    for nprocesses in args.processes:
+        cases = [(ndevices, way) for ndevices in
+                 range(1, min(nprocesses, args.devices) + 1) for way in ways]
+        for ndevices, way in [*cases[::-1], (0, "filter")]:
+            for row in measure(args, nprocesses, ndevices, way):
+                table.writerow(row)
                 sys.stdout.flush()
 
 

@@ -29,4 +29,9 @@ if(TARGET parallel_write)
     TEST_PARALLEL_WRITE=$<TARGET_FILE:parallel_write>
     TEST_MPI_PATTERNS=$<TARGET_FILE:mpi_patterns>
     TEST_MPI_MESSAGES=$<TARGET_FILE:mpi_messages>)
+  if(TARGET terp_cuda_emulated_library)
+    set(library $<TARGET_FILE:terp_cuda_emulated_library>)
+    set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
+      TERP_TEST_CUDART=${library} TEST_DEVICE_ENGINE=${library})
+  endif()
 endif()

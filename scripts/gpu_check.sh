@@ -20,8 +20,9 @@
 #                filter, and terp repack with CPU, GPU and both: same chunks, same
 #                values, speed; skipped if prepare found no HDF5
 #     mpi        compares processes that write one file, each on its GPU, with one
-#                process on the CPU: same chunks, speed; messages. Skipped if
-#                prepare found no MPI
+#                process on the CPU: same chunks, speed with one GPU and more, by
+#                the filter and by the connector; messages. Skipped if prepare
+#                found no MPI
 #     load       scripts/load.sh on all GPUs at once; skipped if prepare found no
 #                HDF5
 #     fuzz       scripts/fuzz.sh with the target kernels on all GPUs at once, 256
@@ -35,6 +36,7 @@
 #                build/gpu-deps: the headers of xxHash, the library cmocka, wheels
 #                of everywhere.sh, and if installed HDF5 as a static library and
 #                Open MPI with its programs, which are built here
+#                (scripts/carry_mpi.sh; the connector needs its TERP_HDF5_MPI)
 #   scripts/gpu_check.sh pack         builds here, and copies the programs to
 #                build/gpu-bin. With build/gpu-deps and
 #                TERP_GPU_BUILD=build/gpu-bin the other machine can run the stages
@@ -355,7 +357,7 @@ stage_h5() {
 
 # Plugin and programs come from prepare, the engine from the build.
 stage_mpi() {
-    local mpi=$deps/mpi ndevices path numbers=(1 4) failed=0
+    local mpi=$deps/mpi ndevices path numbers=(1 2 4) failed=0
     if [ ! -e "$mpi/bin/mpiexec" ]; then
         echo "skipped: no MPI in $deps"
         return 77
@@ -365,6 +367,7 @@ stage_mpi() {
     PATH=$mpi/bin:$PATH
     TEST_NDEVICES=$ndevices TEST_MPIEXEC=$mpi/bin/mpiexec \
         TEST_PARALLEL_WRITE=$mpi/bin/parallel_write \
+        TEST_MPI_PATTERNS=$mpi/bin/mpi_patterns \
         TEST_MPI_MESSAGES=$mpi/bin/mpi_messages \
         try mpi_files 200 python3 h5tests/tools/test_mpi.py || failed=1
     grep 'written and read by' "$logs/mpi_files.log"
@@ -374,8 +377,9 @@ stage_mpi() {
         numbers+=("$ndevices")
     fi
     benchmark cuda_parallel_write python3 bench/parallel_write.py \
-        "$mpi/bin/parallel_write" "$extent" "${TERP_H5_FOLDER:-/dev/shm}" \
-        "${numbers[@]}" || failed=1
+        "$mpi/bin/parallel_write" --extent "$extent" --chunk $((extent / 8)) \
+        --folder "${TERP_H5_FOLDER:-/dev/shm}" --cudart "$TERP_TEST_CUDART" \
+        --devices "$ndevices" --processes "${numbers[@]}" || failed=1
     cat "$logs/cuda_parallel_write.log"
     path=$(python3 bench/cuda_field.py "$build/fields" 256) || return 1
     benchmark cuda_mpi_messages bench/mpi_messages.sh \

@@ -2,7 +2,9 @@
 equals the one of a single process, with each engine. Messages arrive
 (mpi_messages.c). The connector writes the files of the filter (mpi_patterns.c).
 TEST_MPIEXEC starts TEST_PARALLEL_WRITE, TEST_MPI_PATTERNS and
-TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices."""
+TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices. Values in device
+memory: TERP_TEST_CUDART is the CUDA runtime, TEST_DEVICE_ENGINE its engine
+(TERP_CUDA_LIBRARY)."""
 import collections
 import csv
 import os
@@ -46,10 +48,10 @@ class ParallelTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = directory.name
 
-    def write(self, nranks, dims, **environment):
+    def write(self, nranks, dims, *options, **environment):
         path = os.path.join(self.directory, f"{nranks}.h5")
         return path, mpiexec(nranks, "TEST_PARALLEL_WRITE", path, *dims,
-                             **environment)
+                             *options, **environment)
 
     def stored_chunks(self, path, dims):
         """All chunks by their offset, after the values were compared."""
@@ -105,9 +107,9 @@ class ParallelTest(unittest.TestCase):
 
     # ---- the connector ----
 
-    def run_pattern(self, nranks, pattern, **environment):
+    def run_pattern(self, nranks, pattern, *options, **environment):
         path = os.path.join(self.directory, f"{pattern}.h5")
-        result = mpiexec(nranks, "TEST_MPI_PATTERNS", path, pattern,
+        result = mpiexec(nranks, "TEST_MPI_PATTERNS", path, pattern, *options,
                          TERP_VERBOSE="1", **environment)
         self.assertEqual(result.returncode, 0, result.stdout)
         with open(path, "rb") as file:
@@ -143,6 +145,44 @@ class ParallelTest(unittest.TestCase):
                         # HDF5 keeps what was beyond the dataset's end, and
                         # reads such chunks before it writes them.
                         self.assertGreater(ntaken, 10 * 3 * 3)
+
+    def ask_for_device(self):
+        """The CUDA runtime, and the environment for values in its memory."""
+        self.ask_for_connector()
+        if "TERP_TEST_CUDART" not in os.environ:
+            self.skipTest("no CUDA runtime, real or emulated")
+        engine = os.environ.get("TEST_DEVICE_ENGINE",
+                                os.environ["TERP_CUDA_LIBRARY"])
+        return os.environ["TERP_TEST_CUDART"], {
+            "HDF5_VOL_CONNECTOR": "terp", "TERP_ENGINE": "cuda",
+            "TERP_CUDA_LIBRARY": engine}
+
+    def test_values_on_the_device_make_the_file_of_the_host(self):
+        runtime, device = self.ask_for_device()
+        sums = re.compile(r"sum (\d+)")
+        ahead = re.compile(r"(\d+) of \d+ chunks were encoded ahead.*CUDA")
+        for pattern, numbers in (("chunks", (1, 4)), ("shared", (2,)),
+                                 ("alone", (2,)), ("double", (2,))):
+            for nranks in numbers:
+                want, alone, _ = self.run_pattern(nranks, pattern, "none")
+                got, said, _ = self.run_pattern(nranks, pattern, runtime,
+                                                **device)
+                self.assertEqual(got, want, (pattern, nranks))
+                self.assertEqual(sums.findall(said), sums.findall(alone))
+                ntaken = sum(map(int, ahead.findall(said)))
+                if pattern in ("chunks", "alone"):
+                    self.assertEqual(ntaken, 5 * 2 * 2)
+
+    def test_processes_on_devices_write_the_chunks_of_one(self):
+        runtime, device = self.ask_for_device()
+        dims = 3 * CHUNK_DIM, 40, 36
+        path, _ = self.write(1, dims, TERP_ENGINE="cpu")
+        alone = self.stored_chunks(path, dims)
+        for nranks in 2, 4:
+            path, result = self.write(nranks, dims, CHUNK_DIM, 1, runtime,
+                                      **device)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            self.assertEqual(self.stored_chunks(path, dims), alone)
 
     def test_rules_apply_where_the_user_says_collective(self):
         self.ask_for_connector()
