@@ -4,8 +4,9 @@
  * terp_h5_write and terp_h5_read with the device. Fails unless all files have
  * the same chunks and all reads the same values.
  *
- *     cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER
+ *     cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER [WAY]
  *
+ * WAY: the name of the only way to measure.
  * FOLDER, preferably in memory (/dev/shm), gets two files, which are removed at
  * the end. HDF5_PLUGIN_PATH names the plugin's folder, TERP_CUDA_LIBRARY the
  * engine. */
@@ -295,8 +296,9 @@ main(int argc, char **argv)
 {
     int max_nreps = count_reps();
 
-    if (argc != 4) {
-        fputs("usage: cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER\n", stderr);
+    if (argc != 4 && argc != 5) {
+        fputs("usage: cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER [WAY]\n",
+              stderr);
         return EXIT_FAILURE;
     }
     read_field(argv[1]);
@@ -317,11 +319,16 @@ main(int argc, char **argv)
     use(&ways[0]);
     write_file(&ways[0], first_path);
     for (size_t w = 0; w < NWAYS; w++) {
+        if (argc == 5 && strcmp(ways[w].name, argv[4]) != 0)
+            continue;
         use(&ways[w]);
         measure(&ways[w], false, 0, max_nreps);
     }
     double ratio = compare_files();
     for (size_t w = 0; w < NWAYS; w++) {
+        /* The first way reads the values that others must read. */
+        if (argc == 5 && w > 0 && strcmp(ways[w].name, argv[4]) != 0)
+            continue;
         use(&ways[w]);
         measure(&ways[w], true, ratio, max_nreps);
         if (ways[w].memory == TERP_MEMORY_DEVICE)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Compares the times of `terp repack` with the CPU's threads, with the GPU, and
-with both: `cuda_repack.py TERP FIELD COPIES FOLDER` makes a file in FOLDER
-with COPIES copies of a raw float32 cube, repacks it in turns, and prints
-CSV. Fails if the files' chunks differ, or if the GPU was not used."""
+with both: `cuda_repack.py TERP FIELD COPIES FOLDER [DEVICES]` makes a file in
+FOLDER with COPIES copies of a raw float32 cube, repacks it in turns, and prints
+CSV. A process uses one GPU: with DEVICES, it also repacks as much in as many
+files, by a process a GPU at the same time. Fails if the files' chunks differ,
+or if the GPU was not used."""
 import os
 import re
 import subprocess
@@ -30,17 +32,23 @@ def make_file(path, field, ncopies):
         return dataset.nbytes
 
 
-def repack(tool, source, out, engine):
-    """Returns seconds, and the percentage of parts that the GPU coded."""
+def repack(tool, sources, outs, engine):
+    """Repacks all sources at once, each with a GPU of its own. Returns seconds,
+    and the smallest percentage of parts that a GPU coded."""
     begin = time.perf_counter()
-    done = subprocess.run(
+    running = [subprocess.Popen(
         [tool, "repack", source, out, "--rel=1e-3", "--chunk=64x64x64",
-         f"--engine={engine}", "--verbose"], text=True, capture_output=True)
+         f"--engine={engine}", "--verbose"],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "TERP_DEVICE": str(device)})
+        for device, (source, out) in enumerate(zip(sources, outs))]
+    said = [process.communicate() for process in running]
     seconds = time.perf_counter() - begin
-    if done.returncode or "replaces the GPU" in done.stderr:
-        sys.exit(f"{engine}: {done.stderr or done.returncode}")
-    share = re.search(r"([0-9]+) % by the GPU", done.stdout)
-    return seconds, int(share[1]) if share else 0
+    for process, (_, errors) in zip(running, said):
+        if process.returncode or "replaces the GPU" in errors:
+            sys.exit(f"{engine}: {errors}")
+    shares = [re.search(r"([0-9]+) % by the GPU", out) for out, _ in said]
+    return seconds, min(int(share[1]) if share else 0 for share in shares)
 
 
 def require_same_chunks(paths):
@@ -55,27 +63,41 @@ def require_same_chunks(paths):
         file.close()
 
 
-def main():
-    tool, field_path, ncopies, folder = sys.argv[1:]
-    values = np.fromfile(field_path, "<f4")
-    side = round(len(values) ** (1 / 3))
-    with tempfile.TemporaryDirectory(dir=folder) as folder:
-        source = str(Path(folder) / "in.h5")
-        nbytes = make_file(source, values.reshape(side, side, side),
-                           int(ncopies))
-        outs = {e: str(Path(folder) / f"{e}.h5") for e in ENGINES}
-        runs = {e: [] for e in ENGINES}
-        for _ in range(REPS):
-            for engine in ENGINES:
-                runs[engine].append(repack(tool, source, outs[engine], engine))
-        require_same_chunks(outs.values())
-    print("gb,threads,engine,s,gb_per_s,gpu_percent")
+def measure(tool, sources):
+    """A row's end for each engine."""
+    outs = {engine: [f"{source}.{engine}" for source in sources]
+            for engine in ENGINES}
+    runs = {engine: [] for engine in ENGINES}
+    for _ in range(REPS):
+        for engine in ENGINES:
+            runs[engine].append(repack(tool, sources, outs[engine], engine))
+    for paths in zip(*outs.values()):
+        require_same_chunks(paths)
+        for path in paths:
+            os.remove(path)
     for engine in ENGINES:
         seconds, share = sorted(runs[engine])[REPS // 2]
-        print(f"{nbytes / 1e9:.2f},{len(os.sched_getaffinity(0))},{engine},"
-              f"{seconds:.3f},{nbytes / 1e9 / seconds:.2f},{share}")
         if (engine == "cpu") != (share == 0):
             sys.exit(f"{engine}: the GPU coded {share} % of the parts")
+        yield engine, seconds, share
+
+
+def main():
+    tool, field_path, ncopies, folder, *devices = sys.argv[1:]
+    values = np.fromfile(field_path, "<f4")
+    side = round(len(values) ** (1 / 3))
+    field = values.reshape(side, side, side)
+    print("gb,threads,devices,engine,s,gb_per_s,gpu_percent")
+    for ndevices in range(1, int(devices[0] if devices else 1) + 1):
+        with tempfile.TemporaryDirectory(dir=folder) as inside:
+            sources = [str(Path(inside) / f"{i}.h5") for i in range(ndevices)]
+            nbytes = sum(make_file(source, field, int(ncopies) // ndevices)
+                         for source in sources)
+            for engine, seconds, share in measure(tool, sources):
+                print(f"{nbytes / 1e9:.2f},{len(os.sched_getaffinity(0))},"
+                      f"{0 if engine == 'cpu' else ndevices},{engine},"
+                      f"{seconds:.3f},{nbytes / 1e9 / seconds:.2f},{share}",
+                      flush=True)
 
 
 if __name__ == "__main__":

@@ -351,7 +351,8 @@ stage_h5() {
     benchmark cuda_connector python3 bench/connector.py --fields "$path" \
         --plugin "$HDF5_PLUGIN_PATH" --reps 5 --cuda libcudart.so || failed=1
     benchmark cuda_repack python3 bench/cuda_repack.py "$build/h5/tools/terp" \
-        "$path" 8 "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
+        "$path" 16 "${TERP_H5_FOLDER:-/dev/shm}" "$(nvidia-smi -L | wc -l)" ||
+        failed=1
     return "$failed"
 }
 
