@@ -4,7 +4,7 @@ with both: `cuda_repack.py TERP FIELD COPIES FOLDER [DEVICES]` makes a file in
 FOLDER with COPIES copies of a raw float32 cube, repacks it in turns, and prints
 CSV. A process uses one GPU: with DEVICES, it also repacks as much in as many
 files, by a process a GPU at the same time. Fails if the files' chunks differ,
-or if the GPU was not used."""
+or if the CPU replaces the GPU."""
 import os
 import re
 import subprocess
@@ -77,7 +77,7 @@ def measure(tool, sources):
             os.remove(path)
     for engine in ENGINES:
         seconds, share = sorted(runs[engine])[REPS // 2]
-        if (engine == "cpu") != (share == 0):
+        if engine == "cuda" and share < 100:
             sys.exit(f"{engine}: the GPU coded {share} % of the parts")
         yield engine, seconds, share
 
