@@ -18,6 +18,7 @@ import numpy as np
 
 ENGINES = ("cpu", "cuda", "auto")
 REPS = 3
+NTHREADS = len(os.sched_getaffinity(0))
 
 
 def make_file(path, field, ncopies):
@@ -33,12 +34,13 @@ def make_file(path, field, ncopies):
 
 
 def repack(tool, sources, outs, engine):
-    """Repacks all sources at once, each with a GPU of its own. Returns seconds,
-    and the smallest percentage of parts that a GPU coded."""
+    """Repacks all sources at once, each with a GPU and a share of the threads.
+    Returns seconds, and the smallest percentage of parts that a GPU coded."""
+    nthreads = max(1, NTHREADS // len(sources))
     begin = time.perf_counter()
     running = [subprocess.Popen(
         [tool, "repack", source, out, "--rel=1e-3", "--chunk=64x64x64",
-         f"--engine={engine}", "--verbose"],
+         f"--engine={engine}", f"--threads={nthreads}", "--verbose"],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "TERP_DEVICE": str(device)})
         for device, (source, out) in enumerate(zip(sources, outs))]
@@ -94,7 +96,7 @@ def main():
             nbytes = sum(make_file(source, field, int(ncopies) // ndevices)
                          for source in sources)
             for engine, seconds, share in measure(tool, sources):
-                print(f"{nbytes / 1e9:.2f},{len(os.sched_getaffinity(0))},"
+                print(f"{nbytes / 1e9:.2f},{NTHREADS},"
                       f"{0 if engine == 'cpu' else ndevices},{engine},"
                       f"{seconds:.3f},{nbytes / 1e9 / seconds:.2f},{share}",
                       flush=True)
