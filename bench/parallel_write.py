@@ -125,13 +125,15 @@ def main():
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow("nz ny_nx chunk processes devices memory way ratio write_s "
                    "read_s write_gb_per_s read_gb_per_s".split())
-    for nprocesses in args.processes:
-        cases = [(ndevices, way) for ndevices in
-                 range(1, min(nprocesses, args.devices) + 1) for way in ways]
-        for ndevices, way in [*cases[::-1], (0, "filter")]:
-            for row in measure(args, nprocesses, ndevices, way):
-                table.writerow(row)
-                sys.stdout.flush()
+    # The CPU comes last, because it takes longest.
+    cases = [(nprocesses, ndevices, way) for nprocesses in args.processes
+             for ndevices in range(1, min(nprocesses, args.devices) + 1)
+             for way in reversed(ways)]
+    cases += [(nprocesses, 0, "filter") for nprocesses in args.processes]
+    for case in cases:
+        for row in measure(args, *case):
+            table.writerow(row)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ FLOORS = [
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_(container|filter_(dataset|program)|nczarr_abi)\.c"),
     ("operator test", r"h5tests/(adios2|pressio)/\w+\.(c|cpp)"),
-    ("tool test", r"(fuzz/(fuzz_files|fuzz_decode|make_corpus|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
+    ("tool test", r"(fuzz/(fuzz_files|fuzz_decode|make_corpus|datasets)|h5tests/tools/(mpi_patterns|test_(tool_types|valid)))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
