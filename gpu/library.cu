@@ -68,9 +68,17 @@ trim(struct terp_cuda_device *device)
 {
     cuda_device_do(device, [=](const struct cuda_visit &) {
         cuda_device_trim(device);
-        cuda_pinned_trim(device);
         return TERP_OK;
     });
+    cuda_pinned_trim(device);
+}
+
+static void
+close(struct terp_cuda_device *device)
+{
+    if (device != NULL)
+        cuda_pinned_trim(device);
+    cuda_device_close(device);
 }
 
 static bool
@@ -81,7 +89,7 @@ is_lost(const struct terp_cuda_device *device)
 
 static const struct terp_cuda_engine engine = {cuda_device_open,
                                                trim,
-                                               cuda_device_close,
+                                               close,
                                                is_lost,
                                                encode,
                                                decode,

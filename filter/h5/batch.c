@@ -422,7 +422,8 @@ struct turns {
     struct coding coding[2];
     uint64_t first[2], n[2], ntaken[2]; /* of each batch; n is 0: none */
     struct terp_run mover;              /* for the threads that move values */
-    int coded;                          /* which batch the device codes */
+    struct terp_run pair; /* for two threads, one for each batch */
+    int coded;            /* which batch the device codes */
     enum terp_status st[2];
 };
 
@@ -493,7 +494,7 @@ take_turns(struct turns *turns, uint64_t nchunks)
             return st;
         next += turns->n[now];
         turns->coded = reads ? now : !now;
-        terp_cpu_batch(do_parts, turns, 2, 2);
+        terp_run_share(&turns->pair, do_parts, turns, 2);
         st = turns->st[0] != TERP_OK ? turns->st[0] : turns->st[1];
         if (st == TERP_OK)
             st = reads ? read_others(&turns->coding[now], turns->ntaken[now])
@@ -514,6 +515,8 @@ move_by_turns(struct terp_run *run, const struct terp_h5_block *block,
     struct turns turns = {.coded = 0};
     enum terp_status st = TERP_OK;
 
+    terp_run_branch(run, &turns.pair);
+    turns.pair.cpu.nthreads = 2;
     terp_run_branch(run, &turns.mover);
     turns.mover.cpu.nthreads--; /* one waits for the device */
     for (int i = 0; i < 2; i++) {

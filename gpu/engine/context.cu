@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "gpu/engine/device.h"
-#include "gpu/engine/pinned.cuh"
 #include "gpu/engine/sequence.cuh"
 #include "gpu/engine/tables.cuh"
 
@@ -271,10 +270,8 @@ cuda_device_close(struct terp_cuda_device *device)
         return;
     cuda_device_do(device, [=](const struct cuda_visit &) {
         empty_device(device);
-        cuda_pinned_trim(device);
         return TERP_OK;
     });
-    cuda_pinned_trim(device); /* of a lost device */
     device->driver.primary_release(device->handle);
     delete device;
 }

@@ -87,46 +87,38 @@ cuda_pinned_allocate(struct terp_cuda_device *device, uint64_t *nbytes,
 
 /* Memory of a lost device is no longer registered. */
 static void
-free_block(void *at)
+free_block(struct terp_cuda_device *device, struct cuda_block block)
 {
-    if (cudaHostUnregister(at) != cudaSuccess)
-        cudaGetLastError();
-    free(at);
+    cuda_device_do(device, [=](const struct cuda_visit &) {
+        if (cudaHostUnregister(block.at) != cudaSuccess)
+            cudaGetLastError();
+        return TERP_OK;
+    });
+    free(block.at);
 }
 
 void
 cuda_pinned_release(struct terp_cuda_device *device, void *at, uint64_t nbytes)
 {
-    if (keep(device, {(uint8_t *)at, nbytes}))
-        return;
-    const enum terp_status st =
-        cuda_device_do(device, [=](const struct cuda_visit &) {
-            free_block(at);
-            return TERP_OK;
-        });
-    if (st != TERP_OK)
-        free(at);
+    const struct cuda_block block = {(uint8_t *)at, nbytes};
+
+    if (!keep(device, block))
+        free_block(device, block);
 }
 
 void
 cuda_pinned_trim(struct terp_cuda_device *device)
 {
-    for (;;) {
-        struct cuda_block block = {};
-        {
-            std::lock_guard<std::mutex> lock(device->mutex);
-            for (struct cuda_block &kept : device->pinned)
-                if (kept.nbytes > 0) {
-                    block = kept;
-                    kept = {};
-                    break;
-                }
+    struct cuda_block blocks[CUDA_NPINNED];
+
+    {
+        std::lock_guard<std::mutex> lock(device->mutex);
+        for (int i = 0; i < CUDA_NPINNED; i++) {
+            blocks[i] = device->pinned[i];
+            device->pinned[i] = {};
         }
-        if (block.nbytes == 0)
-            return;
-        if (device->is_lost)
-            free(block.at);
-        else
-            free_block(block.at);
     }
+    for (const struct cuda_block &block : blocks)
+        if (block.nbytes > 0)
+            free_block(device, block);
 }

@@ -10,7 +10,6 @@ cuda_pinned_allocate(struct terp_cuda_device *device, uint64_t *nbytes,
 void
 cuda_pinned_release(struct terp_cuda_device *device, void *at, uint64_t nbytes);
 
-/* Frees the blocks that are kept for later calls. The device is entered, or
- * lost. */
+/* Frees the blocks that are kept for later calls. */
 void
 cuda_pinned_trim(struct terp_cuda_device *device);
