@@ -59,6 +59,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     ${PROJECT_SOURCE_DIR}/filter/dcpl.c
     ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
     ${PROJECT_SOURCE_DIR}/filter/h5/block.c
+    ${PROJECT_SOURCE_DIR}/filter/h5/coder.c
     ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
     ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c
     ${PROJECT_SOURCE_DIR}/filter/plugin/linked_host.c)
@@ -87,8 +88,7 @@ endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
   foreach(name ahead batches chunks create dataset device info library object pass
-          plan plugin
-          rules selection)
+          pending plan plugin request rules selection)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
   foreach(name call coding dataset errors h5z_terp history host opened overwrite
@@ -101,6 +101,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
       ${PROJECT_SOURCE_DIR}/filter/container.c
       ${PROJECT_SOURCE_DIR}/filter/dcpl.c
       ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
+      ${PROJECT_SOURCE_DIR}/filter/h5/coder.c
       ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
       ${PROJECT_SOURCE_DIR}/filter/members.c
       ${PROJECT_SOURCE_DIR}/filter/types.c)

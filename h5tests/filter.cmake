@@ -49,6 +49,7 @@ terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
   ${PROJECT_SOURCE_DIR}/filter/dcpl.c
   ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
   ${PROJECT_SOURCE_DIR}/filter/h5/block.c
+  ${PROJECT_SOURCE_DIR}/filter/h5/coder.c
   ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
   ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/linked_host.c)

@@ -24,6 +24,10 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
     endif()
   endforeach()
 
+  terp_add_venv_test(vol_async venv ../vol/test_async.py)
+  set_property(TEST vol_async APPEND PROPERTY ENVIRONMENT
+    "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
+
   # The test suites of h5py and netCDF4, and readers and writers of other
   # projects.
   set(venv-xarray_packages xarray,h5netcdf,netCDF4,h5py)

@@ -50,6 +50,8 @@ struct vol_loc {
 enum {
     VOL_DATASET_GET_DCPL = 1,
     VOL_DATASET_GET_SPACE = 2,
+    VOL_DATASET_GET_SPACE_STATUS = 3,
+    VOL_DATASET_GET_STORAGE_SIZE = 4,
     VOL_DATASET_GET_TYPE = 5
 };
 
@@ -62,6 +64,7 @@ struct vol_dataset_get {
 };
 
 enum {
+    VOL_FILE_FLUSH = 0,
     VOL_FILE_REOPEN = 1,
     VOL_FILE_IS_ACCESSIBLE = 2,
     VOL_FILE_DELETE = 3,
@@ -86,7 +89,10 @@ struct vol_file_specific {
 
 enum {
     VOL_FILE_GET_FAPL = 1,
-    VOL_FILE_GET_INTENT = 4
+    VOL_FILE_GET_FILENO = 3,
+    VOL_FILE_GET_INTENT = 4,
+    VOL_FILE_GET_OBJ_COUNT = 6,
+    VOL_FILE_GET_OBJ_IDS = 7
 };
 
 struct vol_file_get {
@@ -94,6 +100,7 @@ struct vol_file_get {
     union {
         hid_t fapl; /* set by the call */
         unsigned *intent_ret;
+        unsigned long *fileno_ret;
         struct {
             int type;
             size_t buf_nbytes;
@@ -150,7 +157,41 @@ struct vol_object_get {
 };
 
 enum {
+    VOL_OBJECT_FLUSH = 4,
+    VOL_OBJECT_REFRESH = 5
+};
+
+/* Only the operation. */
+struct vol_object_specific {
+    int op;
+};
+
+enum {
     VOL_CONNECTOR_CURRENT = 0
+};
+
+/* The status of a request. */
+enum vol_status {
+    VOL_STATUS_IN_PROGRESS = 0,
+    VOL_STATUS_SUCCEED = 1,
+    VOL_STATUS_FAIL = 2,
+    VOL_STATUS_CANT_CANCEL = 3,
+    VOL_STATUS_CANCELED = 4
+};
+
+enum {
+    VOL_REQUEST_GET_ERR_STACK = 0,
+    VOL_REQUEST_GET_EXEC_TIME = 1
+};
+
+struct vol_request_specific {
+    int op;
+    union {
+        hid_t errors; /* set by the call */
+        struct {
+            uint64_t *begin_ret, *nanoseconds_ret;
+        } time;
+    } args;
 };
 
 /* Operations on the native connector's datasets. */

@@ -10,20 +10,12 @@
 #include "filter/plugin/call.h"
 #include "vol/plan.h"
 
-/* The context of a block's storage. Chunks are moved with the default transfer
- * properties, because HDF5 stores the results of a transfer in any other
- * property list. */
-struct storage {
-    const struct vol_object *dataset;
-    const struct vol_plan *plan;
-};
-
 /* ---- the native connector's chunks ---- */
 
 static herr_t
 call_native(const struct terp_h5_block *block, int op, void *arguments)
 {
-    const struct storage *storage = block->context;
+    const struct vol_storage *storage = block->context;
     const struct vol_object *on = storage->dataset;
     struct vol_optional optional = {op, arguments};
 
@@ -35,7 +27,7 @@ static enum terp_status
 store_stream(const struct terp_h5_block *block, const hsize_t *offset,
              const void *stream, uint64_t stream_nbytes)
 {
-    const struct storage *storage = block->context;
+    const struct vol_storage *storage = block->context;
     struct vol_chunk_write_1 old = {offset, 0, (uint32_t)stream_nbytes, stream};
     struct vol_chunk_write_2 new = {offset, 0, stream_nbytes, stream};
     bool is_old = storage->dataset->library->major < 2;
@@ -73,7 +65,7 @@ read_part(const struct terp_h5_block *block, const hsize_t *offset,
           const hsize_t *count, const hsize_t *dims, void *dst)
 {
     static const hsize_t start[H5S_MAX_RANK];
-    const struct storage *storage = block->context;
+    const struct vol_storage *storage = block->context;
     const struct vol_object *on = storage->dataset;
     const struct vol_library *library = on->library;
     hid_t type = storage->plan->type, dxpl = storage->plan->dxpl;
@@ -96,8 +88,8 @@ read_part(const struct terp_h5_block *block, const hsize_t *offset,
     return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
 }
 
-static const struct terp_h5_storage native_storage = {store_stream,
-                                                      fetch_stream, read_part};
+const struct terp_h5_storage vol_batches_storage = {store_stream, fetch_stream,
+                                                    read_part};
 
 /* ---- the transfer ---- */
 
@@ -233,8 +225,8 @@ enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer)
 {
     const struct vol_plan *plan = vol_plan_of(caller, transfer);
-    struct storage storage = {transfer->dataset, plan};
-    struct terp_h5_block block = {.storage = &native_storage,
+    struct vol_storage storage = {transfer->dataset, plan};
+    struct terp_h5_block block = {.storage = &vol_batches_storage,
                                   .context = &storage};
     struct vol_selection selection;
     struct terp_call call;

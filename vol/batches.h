@@ -1,7 +1,7 @@
 /* Moves whole chunks of datasets whose only filter is terp, many at once. */
 #pragma once
 
-#include "codec/api/terp.h"
+#include "filter/h5/block.h"
 #include "vol/object.h"
 
 /* One dataset of a call of H5Dwrite or H5Dread. */
@@ -11,6 +11,7 @@ struct vol_transfer {
     const void *src; /* values to write; NULL: read */
     void *dst;       /* memory for values to read; NULL: write */
     bool on_device;  /* `src` or `dst` is in device memory */
+    bool is_pending; /* the program does not wait for it */
 };
 
 enum vol_moved {
@@ -25,6 +26,17 @@ enum vol_moved {
  * moved already. */
 enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);
+
+/* The context of a block's storage. Chunks are moved with the default transfer
+ * properties, because HDF5 stores the results of a transfer in any other
+ * property list. */
+struct vol_storage {
+    const struct vol_object *dataset;
+    const struct vol_plan *plan;
+};
+
+/* The native connector's chunks, as a block's storage. */
+extern const struct terp_h5_storage vol_batches_storage;
 
 /* Uses all CPUs unless the user sets TERP_NUM_THREADS. */
 void

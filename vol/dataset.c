@@ -10,6 +10,7 @@
 #include "vol/batches.h"
 #include "vol/create.h"
 #include "vol/device.h"
+#include "vol/pending.h"
 
 void *
 vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
@@ -116,6 +117,24 @@ select_none(const struct vol_transfer *transfer)
     return space;
 }
 
+/* Dataset i of a request. */
+static struct vol_transfer
+transfer_of(const void *caller, const struct request *request, size_t i)
+{
+    struct vol_transfer transfer = {
+        .dataset = request->datasets[i],
+        .type = request->types[i],
+        .mem_space = request->mem_spaces[i],
+        .file_space = request->file_spaces[i],
+        .dxpl = request->dxpl,
+        .src = request->src == NULL ? NULL : request->src[i],
+        .dst = request->dst == NULL ? NULL : request->dst[i]};
+
+    transfer.on_device = vol_device_has(
+        caller, transfer.src != NULL ? transfer.src : transfer.dst);
+    return transfer;
+}
+
 /* Moves the datasets that can go in batches, and lists the rest, with values in
  * host memory. */
 static herr_t
@@ -123,16 +142,7 @@ move_batches(const void *caller, const struct request *request,
              struct rest *rest)
 {
     for (size_t i = 0; i < request->count; i++) {
-        struct vol_transfer transfer = {
-            .dataset = request->datasets[i],
-            .type = request->types[i],
-            .mem_space = request->mem_spaces[i],
-            .file_space = request->file_spaces[i],
-            .dxpl = request->dxpl,
-            .src = request->src == NULL ? NULL : request->src[i],
-            .dst = request->dst == NULL ? NULL : request->dst[i]};
-        transfer.on_device = vol_device_has(
-            caller, transfer.src != NULL ? transfer.src : transfer.dst);
+        struct vol_transfer transfer = transfer_of(caller, request, i);
         const enum vol_moved moved = vol_batches_move(caller, &transfer);
         if (moved == VOL_FAILED)
             return -1;
@@ -255,14 +265,52 @@ serve(const void *caller, const struct request *request, void **req)
     return result;
 }
 
+/* Begins the transfers, if all of them can go on after the call. */
+static bool
+begin(const void *caller, const struct request *request, void **req)
+{
+    struct vol_transfer *transfers = malloc(request->count * sizeof *transfers);
+
+    if (transfers == NULL)
+        return false;
+    for (size_t i = 0; i < request->count; i++) {
+        transfers[i] = transfer_of(caller, request, i);
+        transfers[i].is_pending = true;
+    }
+    const enum vol_moved moved =
+        vol_pending_begin(caller, request->count, transfers, req);
+    free(transfers);
+    return moved == VOL_MOVED;
+}
+
+/* Waits for what is pending in the request's files; or, if not `waits`, only
+ * fails if an earlier write did. */
+static herr_t
+settle(const struct request *request, bool waits)
+{
+    herr_t result = 0;
+
+    for (size_t i = 0; result >= 0 && i < request->count; i++)
+        result = waits ? vol_pending_settle(request->datasets[i], H5I_DATASET,
+                                            request->dxpl)
+                       : vol_pending_check(request->datasets[i], H5I_DATASET,
+                                           request->dxpl);
+    return result;
+}
+
 herr_t
 vol_dataset_read(size_t count, void **datasets, hid_t *types, hid_t *mem_spaces,
                  hid_t *file_spaces, hid_t dxpl, void **buffers, void **req)
 {
+    const void *caller = __builtin_return_address(0);
     const struct request request = {count,       datasets, types, mem_spaces,
                                     file_spaces, dxpl,     NULL,  buffers};
 
-    return serve(__builtin_return_address(0), &request, req);
+    if (settle(&request, true) < 0)
+        return -1;
+    return req != NULL && begin(caller, &request, req)
+               ? 0
+               : serve(caller, &request, req);
 }
 
 herr_t
@@ -270,8 +318,16 @@ vol_dataset_write(size_t count, void **datasets, hid_t *types,
                   hid_t *mem_spaces, hid_t *file_spaces, hid_t dxpl,
                   const void **buffers, void **req)
 {
+    const void *caller = __builtin_return_address(0);
     const struct request request = {count,       datasets, types,   mem_spaces,
                                     file_spaces, dxpl,     buffers, NULL};
+    const struct vol_object *dataset = datasets[0];
 
-    return serve(__builtin_return_address(0), &request, req);
+    vol_pending_progress(dataset->library);
+    if (settle(&request, false) < 0)
+        return -1;
+    if ((req != NULL || vol_pending_is_wanted()) &&
+        begin(caller, &request, req))
+        return 0;
+    return settle(&request, true) < 0 ? -1 : serve(caller, &request, req);
 }

@@ -96,6 +96,18 @@ vol_object_path(const struct vol_object *object, int type, hid_t dxpl)
 }
 
 bool
+vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
+                  unsigned long *fileno_ret)
+{
+    struct vol_file_get get = {VOL_FILE_GET_FILENO, {.fileno_ret = fileno_ret}};
+    void *file =
+        type == H5I_FILE ? object->under : find_file(object, type, dxpl);
+
+    return file != NULL && object->library->H5VLfile_get(file, object->vol,
+                                                         &get, dxpl, NULL) >= 0;
+}
+
+bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
 {
     unsigned intent = 0;

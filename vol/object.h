@@ -15,6 +15,7 @@ struct vol_object {
     /* all these processes read its file's metadata together, in the same calls
      */
     bool reads_together;
+    bool is_own_request; /* the first member of a request (request.h) */
 };
 
 /* Wraps `under`, which belongs to the same library and connector as `like`.
@@ -42,6 +43,13 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
  * not tell. `type` is the H5I_type_t of the object. */
 char *
 vol_object_path(const struct vol_object *object, int type, hid_t dxpl);
+
+/* The number of the object's file, which all objects of a file that is open
+ * have in common. `type` is the H5I_type_t of the object. False if HDF5 does
+ * not tell. */
+bool
+vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
+                  unsigned long *fileno_ret);
 
 /* Whether the object's file is open for writing, which HDF5 does not check when
  * it stores a stream. `type` is the H5I_type_t of the object. False if HDF5

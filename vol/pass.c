@@ -9,6 +9,7 @@
 #include "vol/dataset.h"
 #include "vol/info.h"
 #include "vol/object.h"
+#include "vol/pending.h"
 
 #define LIST(...) __VA_ARGS__
 
@@ -27,6 +28,25 @@
                                                                          \
         return on.library->H5VL##what(on.under, on.vol, LIST arguments); \
     }
+
+/* (request, arguments); `own` is for the connector's own requests */
+#define PASS_REQUEST(what, own, parameters, arguments)                   \
+    static herr_t what(void *at, LIST parameters)                        \
+    {                                                                    \
+        const struct vol_object on = *(struct vol_object *)at;           \
+        if (vol_request_of(at) != NULL)                                  \
+            return own(vol_request_of(at), LIST arguments);              \
+                                                                         \
+        return on.library->H5VL##what(on.under, on.vol, LIST arguments); \
+    }
+
+static herr_t
+has_no_optional(const struct vol_request *request, const void *arguments)
+{
+    (void)request;
+    (void)arguments;
+    return -1;
+}
 
 /* (object, arguments, request) */
 #define PASS_ASYNC(what, parameters, arguments)                            \
@@ -52,6 +72,43 @@
         vol_object_take_request(&on, req);                                   \
         return result;                                                       \
     }
+
+/* ---- calls that see what is pending (pending.h) ----
+ *
+ * Before such a call everything of the object's file is completed; or where the
+ * call names objects by their paths, which may lead to other files, everything
+ * of the library. */
+
+/* (object of the H5I_type_t `type`, arguments, request) */
+#define PASS_SETTLED(what, type, sees)                                      \
+    static herr_t what(void *at, void *arguments, hid_t dxpl, void **req)   \
+    {                                                                       \
+        const struct vol_object on = *(struct vol_object *)at;              \
+        if ((sees) && vol_pending_settle(&on, type, dxpl) < 0)              \
+            return -1;                                                      \
+        herr_t result =                                                     \
+            on.library->H5VL##what(on.under, on.vol, arguments, dxpl, req); \
+                                                                            \
+        vol_object_take_request(&on, req);                                  \
+        return result;                                                      \
+    }
+
+/* (object, location, arguments, request) */
+#define PASS_SETTLED_AT(what, sees)                                          \
+    static herr_t what(void *at, const struct vol_loc *loc, void *arguments, \
+                       hid_t dxpl, void **req)                               \
+    {                                                                        \
+        const struct vol_object on = *(struct vol_object *)at;               \
+        if (sees)                                                            \
+            vol_pending_settle_all(on.library);                              \
+        herr_t result = on.library->H5VL##what(on.under, loc, on.vol,        \
+                                               arguments, dxpl, req);        \
+                                                                             \
+        vol_object_take_request(&on, req);                                   \
+        return result;                                                       \
+    }
+
+#define OP(type) (((const struct type *)arguments)->op)
 
 /* ---- calls that make or close an object ---- */
 
@@ -103,10 +160,11 @@ CLOSE(attr_close)
 
 MAKE_AT(dataset_open, (const char *name, hid_t dapl, hid_t dxpl),
         (name, dapl, dxpl))
-PASS_ARGUMENTS(dataset_get)
-PASS_ARGUMENTS(dataset_specific)
-PASS_ARGUMENTS(dataset_optional)
-CLOSE(dataset_close)
+PASS_SETTLED(dataset_get, H5I_DATASET,
+             OP(vol_dataset_get) == VOL_DATASET_GET_SPACE_STATUS ||
+             OP(vol_dataset_get) == VOL_DATASET_GET_STORAGE_SIZE)
+PASS_SETTLED(dataset_specific, H5I_DATASET, true)
+PASS_SETTLED(dataset_optional, H5I_DATASET, true)
 
 MAKE_AT(datatype_commit,
         (const char *name, hid_t type, hid_t lcpl, hid_t tcpl, hid_t tapl,
@@ -115,13 +173,14 @@ MAKE_AT(datatype_commit,
 MAKE_AT(datatype_open, (const char *name, hid_t tapl, hid_t dxpl),
         (name, tapl, dxpl))
 PASS_ARGUMENTS(datatype_get)
-PASS_ARGUMENTS(datatype_specific)
+PASS_SETTLED(datatype_specific, H5I_DATATYPE, true)
 PASS_ARGUMENTS(datatype_optional)
 CLOSE(datatype_close)
 
-PASS_ARGUMENTS(file_get)
-PASS_ARGUMENTS(file_optional)
-CLOSE(file_close)
+PASS_SETTLED(file_get, H5I_FILE,
+             OP(vol_file_get) == VOL_FILE_GET_OBJ_COUNT ||
+             OP(vol_file_get) == VOL_FILE_GET_OBJ_IDS)
+PASS_SETTLED(file_optional, H5I_FILE, true)
 
 MAKE_AT(group_create,
         (const char *name, hid_t lcpl, hid_t gcpl, hid_t gapl, hid_t dxpl),
@@ -139,14 +198,21 @@ PASS_ARGUMENTS_AT(link_optional)
 MAKE_AT(object_open, (H5I_type_t *type_ret, hid_t dxpl), (type_ret, dxpl))
 /* HDF5 itself wraps the file that object_get may return. */
 PASS_ARGUMENTS_AT(object_get)
-PASS_ARGUMENTS_AT(object_specific)
-PASS_ARGUMENTS_AT(object_optional)
+PASS_SETTLED_AT(object_specific,
+                OP(vol_object_specific) == VOL_OBJECT_FLUSH ||
+                OP(vol_object_specific) == VOL_OBJECT_REFRESH)
+PASS_SETTLED_AT(object_optional, true)
 
-PASS(request_wait, (uint64_t timeout, int *status_ret), (timeout, status_ret))
-PASS(request_notify, (void (*call)(void), void *data), (call, data))
-PASS(request_cancel, (int *status_ret), (status_ret))
-PASS(request_specific, (void *arguments), (arguments))
-PASS(request_optional, (void *arguments), (arguments))
+PASS_REQUEST(request_wait, vol_pending_wait,
+             (uint64_t timeout, int *status_ret), (timeout, status_ret))
+PASS_REQUEST(request_notify, vol_request_notify,
+             (void (*call)(void), void *data), (call, data))
+PASS_REQUEST(request_cancel, vol_pending_cancel,
+             (int *status_ret), (status_ret))
+PASS_REQUEST(request_specific, vol_request_specific,
+             (void *arguments), (arguments))
+PASS_REQUEST(request_optional, has_no_optional,
+             (void *arguments), (arguments))
 
 PASS(blob_put, (const void *data, size_t nbytes, void *id, void *context),
      (data, nbytes, id, context))
@@ -161,9 +227,25 @@ PASS_ARGUMENTS(optional)
 /* clang-format on */
 
 static herr_t
+dataset_close(void *at, hid_t dxpl, void **req)
+{
+    return vol_pending_close(at, H5I_DATASET, dxpl, req);
+}
+
+static herr_t
+file_close(void *at, hid_t dxpl, void **req)
+{
+    return vol_pending_close(at, H5I_FILE, dxpl, req);
+}
+
+static herr_t
 request_free(void *at)
 {
     struct vol_object *on = at;
+    if (vol_request_of(at) != NULL) {
+        vol_pending_free(vol_request_of(at));
+        return 0;
+    }
     herr_t result = on->library->H5VLrequest_free(on->under, on->vol);
 
     if (result >= 0)
@@ -248,6 +330,18 @@ take_file(struct below *below, void *file, void **req)
     return vol_object_make(&below->like, file);
 }
 
+/* A file that waits to be closed keeps HDF5 from opening it in another way, or
+ * from making a new one. Returns whether a file was closed. */
+static bool
+close_files(const struct vol_library *library)
+{
+    if (!vol_pending_has_closed_file(library))
+        return false;
+    vol_pending_settle_all(library);
+    library->H5Eclear2(H5E_DEFAULT);
+    return true;
+}
+
 static void *
 file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
             hid_t dxpl, void **req)
@@ -260,6 +354,9 @@ file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
     vol_library_add_filter(below.like.library);
     void *file = below.like.library->H5VLfile_create(name, flags, fcpl,
                                                      below.fapl, dxpl, req);
+    if (file == NULL && close_files(below.like.library))
+        file = below.like.library->H5VLfile_create(name, flags, fcpl,
+                                                   below.fapl, dxpl, req);
     return take_file(&below, file, req);
 }
 
@@ -274,6 +371,9 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
     vol_library_add_filter(below.like.library);
     void *file =
         below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
+    if (file == NULL && close_files(below.like.library))
+        file = below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl,
+                                                 req);
     return take_file(&below, file, req);
 }
 
@@ -288,6 +388,8 @@ named_file_specific(const void *caller, struct vol_file_specific *arguments,
 
     if (library == NULL)
         return -1;
+    if (vol_pending_has_closed_file(library))
+        vol_pending_settle_all(library);
     /* HDF5 tries connectors after it failed to open a file. If they fail too,
      * HDF5 reports its first error: errors of the connector below are pushed
      * after it. */
@@ -317,6 +419,8 @@ file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
         return named_file_specific(__builtin_return_address(0), arguments, dxpl,
                                    req);
     const struct vol_object on = *(struct vol_object *)at;
+    if (op == VOL_FILE_FLUSH && vol_pending_settle(&on, H5I_FILE, dxpl) < 0)
+        return -1;
     void *const other = arguments->args.is_equal.other;
     if (op == VOL_FILE_IS_EQUAL)
         arguments->args.is_equal.other = vol_object_under(other);
@@ -340,6 +444,7 @@ group_specific(void *at, struct vol_group_specific *arguments, hid_t dxpl,
     const struct vol_object on = *(struct vol_object *)at;
     void *const child = arguments->args.mount.child;
 
+    vol_pending_settle_all(on.library);
     if (arguments->op == VOL_GROUP_MOUNT)
         arguments->args.mount.child = vol_object_under(child);
     herr_t result =
@@ -410,6 +515,7 @@ object_copy(void *src, const struct vol_loc *src_loc, const char *src_name,
             hid_t ocpypl, hid_t lcpl, hid_t dxpl, void **req)
 {
     const struct vol_object *on = src;
+    vol_pending_settle_all(on->library);
     herr_t result = on->library->H5VLobject_copy(
         on->under, src_loc, src_name, vol_object_under(dst), dst_loc, dst_name,
         on->vol, ocpypl, lcpl, dxpl, req);
@@ -425,7 +531,8 @@ get_object(const void *at)
 {
     const struct vol_object *on = at;
 
-    return on->library->H5VLget_object(on->under, on->vol);
+    return on->is_own_request ? NULL
+                              : on->library->H5VLget_object(on->under, on->vol);
 }
 
 /* A context is a vol_object whose `under` is the context of the connector
@@ -443,8 +550,10 @@ get_wrap_ctx(const void *at, void **context_ret)
     context->vol = on->vol;
     context->is_shared = on->is_shared;
     context->reads_together = on->reads_together;
-    herr_t result =
-        on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
+    herr_t result = 0;
+    if (!on->is_own_request)
+        result =
+            on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
     if (result < 0) {
         free(context);
         *context_ret = NULL;

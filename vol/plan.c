@@ -111,7 +111,7 @@ start_block(const struct vol_plan *plan, const struct vol_box *box,
 
 static const char *
 make_block(const struct vol_plan *plan, const struct vol_selection *selection,
-           struct terp_h5_block *block)
+           uint64_t min_nchunks, struct terp_h5_block *block)
 {
     const struct vol_box *box = &selection->file;
     struct terp_array *array = &block->array;
@@ -133,7 +133,7 @@ make_block(const struct vol_plan *plan, const struct vol_selection *selection,
     }
     if (selection->is_dense)
         terp_array_make_dense(array);
-    return nchunks < 2 ? "the selection is a single chunk" : NULL;
+    return nchunks < min_nchunks ? "the selection is a single chunk" : NULL;
 }
 
 /* The block of a selection of every n-th value. */
@@ -209,7 +209,11 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
         return make_strided_block(plan, selection, block);
     if (reason == NULL && selection->file.nvalues < VOL_BATCH_MIN_NVALUES)
         reason = "the selection has few values";
-    return reason != NULL ? reason : make_block(plan, selection, block);
+    /* A single chunk may be in HDF5's cache, where the program finds it soon.
+     */
+    return reason != NULL ? reason
+                          : make_block(plan, selection,
+                                       transfer->is_pending ? 1 : 2, block);
 }
 
 const struct vol_plan *

@@ -1,9 +1,11 @@
 /* Writes and reads blocks of datasets, one batch of chunks after another. */
 #include "filter/h5/terp_h5.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "filter/h5/batch.h"
+#include "filter/h5/coder.h"
 #include "filter/h5/strided.h"
 
 /* Whether the dataset's file is open for writing, which HDF5 does not check
@@ -82,6 +84,104 @@ terp_h5_read(const struct terp_run_options *options, hid_t dataset,
 {
     return move_block(options, dataset, offset, count, NULL, NULL, values,
                       result);
+}
+
+/* ---- writes that go on after the call ---- */
+
+/* A job's reason ends with the job, but the caller's copy must be valid until
+ * the thread's next call. */
+static _Thread_local char reason_text[256];
+
+struct terp_h5_writing {
+    struct terp_h5_block block;
+    struct terp_h5_job *job; /* NULL: everything is written */
+    struct terp_run_result result;
+};
+
+/* Begins a write of an open block that has values. Where terp does not encode
+ * them, or memory is short, they are written now. */
+static enum terp_status
+begin_open(const struct terp_run_options *options, hid_t dataset,
+           const struct terp_params *params, const void *values, bool copies,
+           struct terp_h5_writing *writing)
+{
+    struct terp_h5_block *block = &writing->block;
+    struct terp_run run;
+
+    if (block->reason == NULL && may_write(dataset) &&
+        terp_h5_job_encode(options, block, params, values, copies,
+                           &writing->job) == TERP_OK)
+        return TERP_OK;
+    enum terp_status st = terp_run_begin(options, NULL, &run);
+    if (st == TERP_OK)
+        st = move_open(&run, dataset, params, values, NULL, block);
+    if (run.result.reason == NULL)
+        run.result.reason = block->reason;
+    writing->result.size = sizeof writing->result;
+    return terp_run_end(&run, st, &writing->result);
+}
+
+static void
+free_writing(struct terp_h5_writing *writing)
+{
+    terp_h5_job_free(writing->job);
+    terp_h5_block_close(&writing->block);
+    free(writing);
+}
+
+enum terp_status
+terp_h5_write_begin(const struct terp_run_options *options, hid_t dataset,
+                    const hsize_t *offset, const hsize_t *count,
+                    const struct terp_params *params, const void *values,
+                    bool copies, struct terp_h5_writing **writing_ret)
+{
+    struct terp_h5_writing *writing = calloc(1, sizeof *writing);
+    struct terp_run run;
+
+    *writing_ret = NULL;
+    if (writing == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st =
+        terp_run_end(&run, terp_run_begin(options, NULL, &run), NULL);
+    if (st != TERP_OK) {
+        free(writing);
+        return st;
+    }
+    st = terp_h5_block_open(dataset, offset, count, &writing->block);
+    if (st == TERP_OK && !terp_h5_block_is_empty(&writing->block))
+        st = begin_open(options, dataset, params, values, copies, writing);
+    if (st == TERP_OK)
+        *writing_ret = writing;
+    else
+        free_writing(writing);
+    return st;
+}
+
+enum terp_status
+terp_h5_write_wait(struct terp_h5_writing *writing,
+                   struct terp_run_result *result)
+{
+    struct terp_h5_job *job = writing->job;
+    enum terp_status st = TERP_OK;
+
+    if (job != NULL && terp_h5_job_is_lost(job))
+        return TERP_ERR_ARGUMENT;
+    if (job != NULL) {
+        (void)terp_h5_job_wait(job, TERP_H5_FOREVER);
+        writing->result.size = sizeof writing->result;
+        st = terp_h5_job_finish(job, &writing->result);
+    }
+    if (result != NULL && terp_size_is_known(result->size, sizeof *result)) {
+        const size_t size = result->size;
+        *result = writing->result;
+        result->size = size;
+        if (result->reason != NULL) {
+            snprintf(reason_text, sizeof reason_text, "%s", result->reason);
+            result->reason = reason_text;
+        }
+    }
+    free_writing(writing);
+    return st;
 }
 
 /* ---- every n-th value ---- */

@@ -47,6 +47,49 @@ terp_h5_write(const struct terp_run_options *options, hid_t dataset,
               const struct terp_params *params, const void *values,
               struct terp_run_result *result);
 
+/* A write that terp_h5_write_begin has begun. */
+struct terp_h5_writing;
+
+/* Begins what terp_h5_write does, with its arguments, and returns while a
+ * thread of the library encodes. On success *writing_ret belongs to the caller,
+ * who must pass it to terp_h5_write_wait, which stores the chunks; until then
+ * the file may keep its old ones. Otherwise *writing_ret is NULL.
+ *
+ * `copies` true: the values are copied before the call returns, by all threads
+ * of `options`, and the program may change them; values on the device are
+ * encoded before the call returns, in place of a copy. False: nothing is
+ * copied, and the values must stay unchanged until terp_h5_write_wait returns.
+ *
+ * The dataset must stay open until terp_h5_write_wait returns, and `options`'
+ * context must live as long. Several writes may have begun; they are encoded in
+ * the order of these calls, and stored in the order of the waits. A read sees a
+ * write's values after its wait.
+ *
+ * The library's thread calls no function of HDF5. It uses as many threads as
+ * `options` allows, and ends when nothing is left to encode. After a fork only
+ * the parent may wait. A program that ends without a wait loses the write.
+ *
+ * The call writes the values itself before it returns where H5Dwrite must write
+ * them, and where copies and streams of all writes would take more than half of
+ * TERP_MAX_MEMORY, or without that variable an eighth of the machine's memory.
+ *
+ * Errors: those of terp_h5_write that are known before encoding, and all of
+ * them where the call writes the values itself. */
+enum terp_status
+terp_h5_write_begin(const struct terp_run_options *options, hid_t dataset,
+                    const hsize_t *offset, const hsize_t *count,
+                    const struct terp_params *params, const void *values,
+                    bool copies, struct terp_h5_writing **writing_ret);
+
+/* Waits until the values are encoded, stores them from the calling thread, and
+ * frees `writing`, whatever the result. `result` may be NULL. Errors: those of
+ * terp_h5_write; after an error some chunks may have been written. In a child
+ * process of the one that began the write: TERP_ERR_ARGUMENT, and nothing is
+ * stored or freed. */
+enum terp_status
+terp_h5_write_wait(struct terp_h5_writing *writing,
+                   struct terp_run_result *result);
+
 /* Reads a block of any dataset into `values`, with the arguments of
  * terp_h5_write.
  *

@@ -32,17 +32,38 @@ static_assert(
 static_assert(VOL_BY_SELF == (int)H5VL_OBJECT_BY_SELF, "");
 static_assert(VOL_DATASET_GET_DCPL == (int)H5VL_DATASET_GET_DCPL, "");
 static_assert(VOL_DATASET_GET_SPACE == (int)H5VL_DATASET_GET_SPACE, "");
+static_assert(VOL_DATASET_GET_SPACE_STATUS ==
+                  (int)H5VL_DATASET_GET_SPACE_STATUS,
+              "");
+static_assert(VOL_DATASET_GET_STORAGE_SIZE ==
+                  (int)H5VL_DATASET_GET_STORAGE_SIZE,
+              "");
 static_assert(VOL_DATASET_GET_TYPE == (int)H5VL_DATASET_GET_TYPE, "");
+static_assert(VOL_FILE_FLUSH == (int)H5VL_FILE_FLUSH, "");
 static_assert(VOL_FILE_REOPEN == (int)H5VL_FILE_REOPEN, "");
 static_assert(VOL_FILE_IS_ACCESSIBLE == (int)H5VL_FILE_IS_ACCESSIBLE, "");
 static_assert(VOL_FILE_DELETE == (int)H5VL_FILE_DELETE, "");
 static_assert(VOL_FILE_IS_EQUAL == (int)H5VL_FILE_IS_EQUAL, "");
 static_assert(VOL_FILE_GET_FAPL == (int)H5VL_FILE_GET_FAPL, "");
+static_assert(VOL_FILE_GET_FILENO == (int)H5VL_FILE_GET_FILENO, "");
+static_assert(VOL_FILE_GET_OBJ_COUNT == (int)H5VL_FILE_GET_OBJ_COUNT, "");
+static_assert(VOL_FILE_GET_OBJ_IDS == (int)H5VL_FILE_GET_OBJ_IDS, "");
 static_assert(VOL_FILE_GET_INTENT == (int)H5VL_FILE_GET_INTENT, "");
 static_assert(VOL_GROUP_MOUNT == (int)H5VL_GROUP_MOUNT, "");
 static_assert(VOL_LINK_CREATE_HARD == (int)H5VL_LINK_CREATE_HARD, "");
 static_assert(VOL_OBJECT_GET_FILE == (int)H5VL_OBJECT_GET_FILE, "");
 static_assert(VOL_OBJECT_GET_NAME == (int)H5VL_OBJECT_GET_NAME, "");
+static_assert(VOL_OBJECT_FLUSH == (int)H5VL_OBJECT_FLUSH, "");
+static_assert(VOL_OBJECT_REFRESH == (int)H5VL_OBJECT_REFRESH, "");
+static_assert(VOL_STATUS_IN_PROGRESS == (int)H5VL_REQUEST_STATUS_IN_PROGRESS,
+              "");
+static_assert(VOL_STATUS_SUCCEED == (int)H5VL_REQUEST_STATUS_SUCCEED, "");
+static_assert(VOL_STATUS_FAIL == (int)H5VL_REQUEST_STATUS_FAIL, "");
+static_assert(VOL_STATUS_CANT_CANCEL == (int)H5VL_REQUEST_STATUS_CANT_CANCEL,
+              "");
+static_assert(VOL_STATUS_CANCELED == (int)H5VL_REQUEST_STATUS_CANCELED, "");
+static_assert(VOL_REQUEST_GET_ERR_STACK == (int)H5VL_REQUEST_GET_ERR_STACK, "");
+static_assert(VOL_REQUEST_GET_EXEC_TIME == (int)H5VL_REQUEST_GET_EXEC_TIME, "");
 static_assert(VOL_CONNECTOR_CURRENT == (int)H5VL_GET_CONN_LVL_CURR, "");
 static_assert(VOL_NATIVE_CHUNK_STORAGE_SIZE ==
                   H5VL_NATIVE_DATASET_GET_CHUNK_STORAGE_SIZE,
@@ -63,6 +84,8 @@ SAME_PLACE(struct vol_dataset_get, args, H5VL_dataset_get_args_t,
 SAME_SIZE(struct vol_file_get, H5VL_file_get_args_t);
 SAME_PLACE(struct vol_file_get, args.fapl, H5VL_file_get_args_t,
            args.get_fapl.fapl_id);
+SAME_PLACE(struct vol_file_get, args.fileno_ret, H5VL_file_get_args_t,
+           args.get_fileno.fileno);
 SAME_PLACE(struct vol_file_get, args.intent_ret, H5VL_file_get_args_t,
            args.get_intent.flags);
 SAME_SIZE(struct vol_object_get, H5VL_object_get_args_t);
@@ -100,6 +123,15 @@ SAME_PLACE(vol_chunk_write, buf, H5VL_native_dataset_chunk_write_t, buf);
 
 /* ---- structs that HDF5 fills and terp changes ---- */
 
+SAME_SIZE(struct vol_request_specific, H5VL_request_specific_args_t);
+SAME_PLACE(struct vol_request_specific, args.errors,
+           H5VL_request_specific_args_t, args.get_err_stack.err_stack_id);
+SAME_PLACE(struct vol_request_specific, args.time.begin_ret,
+           H5VL_request_specific_args_t, args.get_exec_time.exec_ts);
+SAME_PLACE(struct vol_request_specific, args.time.nanoseconds_ret,
+           H5VL_request_specific_args_t, args.get_exec_time.exec_time);
+SAME_PLACE(struct vol_object_specific, op, H5VL_object_specific_args_t,
+           op_type);
 SAME_PLACE(struct vol_file_specific, args.reopen.file,
            H5VL_file_specific_args_t, args.reopen.file);
 SAME_PLACE(struct vol_file_specific, args.named.fapl, H5VL_file_specific_args_t,

@@ -1,0 +1,61 @@
+/* Transfers of datasets that have begun and are not complete, of event sets and
+ * of TERP_ASYNC.
+ *
+ * A thread encodes or decodes (filter/h5/coder.h). It calls no function of
+ * HDF5: whatever calls HDF5 happens in the program's own threads, within their
+ * calls, in the order in which the operations began. So it works with every
+ * build of HDF5, and a thread that waits while it holds HDF5's lock waits for
+ * nothing that needs the lock. Each libhdf5 has its own operations. */
+#pragma once
+
+#include "vol/batches.h"
+#include "vol/request.h"
+
+/* Whether TERP_ASYNC is set. */
+bool
+vol_pending_is_wanted(void);
+
+/* Begins the transfers of one call, of one library, all or none. The values to
+ * write are copied, or if they are on the device encoded. VOL_LEFT: the caller
+ * must move them now. `req` NULL: nobody waits for the transfers. */
+enum vol_moved
+vol_pending_begin(const void *caller, size_t n, struct vol_transfer *transfers,
+                  void **req);
+
+/* Completes what the thread is done with, in order. */
+void
+vol_pending_progress(const struct vol_library *library);
+
+/* Completes everything of the object's file. Fails, once for a write, if a
+ * write of the file failed for which nobody waits. `type` is the H5I_type_t of
+ * the object. */
+herr_t
+vol_pending_settle(const struct vol_object *object, int type, hid_t dxpl);
+/* Only fails as vol_pending_settle does. */
+herr_t
+vol_pending_check(const struct vol_object *object, int type, hid_t dxpl);
+
+/* Completes everything of the library. */
+void
+vol_pending_settle_all(const struct vol_library *library);
+
+/* Whether a file waits to be closed. */
+bool
+vol_pending_has_closed_file(const struct vol_library *library);
+
+/* Closes a dataset or a file, later if something is pending for it: a file only
+ * with `req`, since H5Fclose waits. The object may be gone afterwards. Fails
+ * for a file also if a write failed for which nobody waited; the file is then
+ * closed, and a second call frees the object. */
+herr_t
+vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req);
+
+/* Callbacks of the connector's class, for its own requests. */
+herr_t
+vol_pending_wait(struct vol_request *request, uint64_t timeout_ns,
+                 int *status_ret);
+herr_t
+vol_pending_cancel(struct vol_request *request, int *status_ret);
+/* Operations of the request that are pending remain so. */
+void
+vol_pending_free(struct vol_request *request);
