@@ -149,13 +149,20 @@ note_failure(const struct operation *operation, enum terp_status st)
     pthread_mutex_unlock(&lock);
 }
 
+static bool
+failure_suits(const struct failure *failure, const struct wanted *wanted)
+{
+    return failure->library == wanted->library &&
+           (!wanted->has_fileno || failure->fileno == wanted->fileno);
+}
+
 /* Whether a write of the file failed. Only failures that no call has reported
  * count, or if the file is closed, all; they are then forgotten. HDF5's error
  * stack says why. */
 static bool
-has_failed(const struct vol_library *library, unsigned long fileno,
-           bool is_closed)
+has_failed(const struct wanted *wanted, bool is_closed)
 {
+    const struct vol_library *library = wanted->library;
     struct failure **at = &failures;
     hid_t errors = H5I_INVALID_HID;
     bool found = false;
@@ -166,7 +173,7 @@ has_failed(const struct vol_library *library, unsigned long fileno,
     while (*at != NULL) {
         struct failure *failure = *at;
         at = &failure->next;
-        if (failure->library != library || failure->fileno != fileno)
+        if (!failure_suits(failure, wanted))
             continue;
         found |= is_closed || failure->errors >= 0;
         if (failure->errors >= 0 && errors >= 0)
@@ -177,7 +184,7 @@ has_failed(const struct vol_library *library, unsigned long fileno,
     }
     for (at = &failures; is_closed && *at != NULL;) {
         struct failure *failure = *at;
-        if (failure->library == library && failure->fileno == fileno) {
+        if (failure_suits(failure, wanted)) {
             *at = failure->next;
             free(failure);
             nfailures--;
@@ -277,7 +284,10 @@ complete_close(struct operation *operation)
              : library->H5VLdataset_close(object->under, object->vol, dxpl,
                                           NULL)) >= 0;
 
-    return (!is_file || !has_failed(library, operation->fileno, true)) && good;
+    const struct wanted wanted = {
+        .library = library, .has_fileno = true, .fileno = operation->fileno};
+
+    return (!is_file || !has_failed(&wanted, true)) && good;
 }
 
 /* Completes the first operation, whose job is done. */
@@ -366,21 +376,18 @@ vol_pending_settle(const struct vol_object *object, int type, hid_t dxpl)
         return 0;
     wanted.has_fileno = vol_object_fileno(object, type, dxpl, &wanted.fileno);
     settle(&wanted);
-    return wanted.has_fileno &&
-                   has_failed(object->library, wanted.fileno, false)
-               ? -1
-               : 0;
+    return has_failed(&wanted, false) ? -1 : 0;
 }
 
 herr_t
 vol_pending_check(const struct vol_object *object, int type, hid_t dxpl)
 {
-    unsigned long fileno;
+    struct wanted wanted = {.library = object->library};
 
-    return nfailures > 0 && vol_object_fileno(object, type, dxpl, &fileno) &&
-                   has_failed(object->library, fileno, false)
-               ? -1
-               : 0;
+    if (nfailures == 0)
+        return 0;
+    wanted.has_fileno = vol_object_fileno(object, type, dxpl, &wanted.fileno);
+    return has_failed(&wanted, false) ? -1 : 0;
 }
 
 bool
@@ -607,6 +614,7 @@ vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req)
         vol_object_free(object);
         return 0;
     }
+    /* The number of a closed file is gone. */
     if (noperations > 0 || nfailures > 0) {
         wanted.has_fileno =
             vol_object_fileno(object, type, dxpl, &wanted.fileno);
@@ -619,8 +627,8 @@ vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req)
     }
     if (close_now(object, is_file, dxpl, req) < 0)
         return -1;
-    if (is_file && wanted.has_fileno &&
-        has_failed(object->library, wanted.fileno, true)) {
+    wanted.object = NULL;
+    if (is_file && has_failed(&wanted, true)) {
         /* HDF5 keeps the file's id, and closes it again at the end of the
          * program. */
         object->under = NULL;

@@ -312,6 +312,8 @@ fake_H5VLfile_get(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
     if (get->op == VOL_FILE_GET_FAPL) {
         get->args.fapl = H5Pcreate(H5P_FILE_ACCESS);
         fake_below.nids++;
+    } else if (get->op == VOL_FILE_GET_FILENO) {
+        *get->args.fileno_ret = 5;
     } else if (get->op == VOL_FILE_GET_INTENT) {
         *get->args.intent_ret =
             fake_below.is_read_only ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
@@ -681,7 +683,7 @@ static hid_t
 fake_H5Eget_current_stack(void)
 {
     fake_below.nstacks++;
-    return 1;
+    return FAKE_STACK;
 }
 
 static herr_t
@@ -709,16 +711,14 @@ fake_H5Iis_valid(hid_t id)
 static int
 fake_H5Iinc_ref(hid_t id)
 {
-    (void)id;
-    fake_below.nids++;
+    *(id == FAKE_STACK ? &fake_below.nstacks : &fake_below.nids) += 1;
     return 1;
 }
 
 static int
 fake_H5Idec_ref(hid_t id)
 {
-    (void)id;
-    fake_below.nids--;
+    *(id == FAKE_STACK ? &fake_below.nstacks : &fake_below.nids) -= 1;
     return fake_below_fails("H5Idec_ref") ? -1 : 1;
 }
 

@@ -9,6 +9,7 @@
 
 #define FAKE_NATIVE ((hid_t)7001)  /* the connector that writes files */
 #define FAKE_ANOTHER ((hid_t)7002) /* one between terp's and that one */
+#define FAKE_STACK ((hid_t)1)      /* every error stack */
 #define FAKE_MAX_NARGUMENTS 12
 
 /* An object below: one of HDF5's, or the result of a recorded call. */
