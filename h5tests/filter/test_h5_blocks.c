@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "codec/format/frame.h"
 #include "filter/h5/terp_h5.h"
@@ -772,6 +774,168 @@ threads_share_the_limit_of_memory(void **state)
     H5Pclose(dcpl);
 }
 
+/* ---- writes that go on after the call ---- */
+
+static struct terp_h5_writing *
+begin(hid_t dataset, const void *values, bool copies)
+{
+    struct terp_run_options run = make_options();
+    struct terp_h5_writing *writing;
+
+    assert_int_equal(terp_h5_write_begin(&run, dataset, NULL, NULL, NULL,
+                                         values, copies, &writing),
+                     TERP_OK);
+    assert_non_null(writing);
+    return writing;
+}
+
+#define NWRITES 3
+
+/* Several writes at a time. Copied values change before the wait. */
+static void
+later_writes_have_the_bytes_of_h5dwrite(void **state)
+{
+    hid_t dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    const uint64_t nbytes = nbytes_of(cube.dims, cube.rank, H5T_IEEE_F32LE);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t theirs = create_with("theirs", H5T_IEEE_F32LE, &cube, dcpl);
+
+    (void)state;
+    h5_write(theirs, H5T_IEEE_F32LE, values);
+    for (int copies = 0; copies < 2; copies++) {
+        struct terp_h5_writing *writings[NWRITES];
+        struct cuda_buffer buffers[NWRITES];
+        hid_t ours[NWRITES];
+        for (int i = 0; i < NWRITES; i++) {
+            char name[] = {(char)('a' + copies), (char)('0' + i), '\0'};
+            buffers[i] = cuda_buffer_make(memory, values, nbytes, OFFSET);
+            ours[i] = create_with(name, H5T_IEEE_F32LE, &cube, dcpl);
+            writings[i] = begin(ours[i], buffers[i].bytes, copies);
+            if (copies)
+                cuda_buffer_free(&buffers[i]);
+        }
+        for (int i = NWRITES - 1; i >= 0; i--) {
+            result.size = sizeof result;
+            assert_int_equal(terp_h5_write_wait(writings[i], &result), TERP_OK);
+            assert_null(result.reason);
+            assert_int_equal(result.used, make_options().engine);
+            check_stored(&cube, theirs, ours[i]);
+            H5Dclose(ours[i]);
+            if (!copies)
+                cuda_buffer_free(&buffers[i]);
+        }
+    }
+    free(values);
+    H5Dclose(theirs);
+    H5Pclose(dcpl);
+}
+
+/* By H5Dwrite; or since its copy does not fit. Values are in host memory. */
+static void
+what_cannot_be_later_is_written_at_once(void **state)
+{
+    if (memory == TERP_MEMORY_DEVICE)
+        return;
+    const struct h5_shape line = {1, {200000}, {1500}};
+    const uint64_t nbytes = nbytes_of(line.dims, line.rank, H5T_IEEE_F32LE);
+    uint8_t *values = make_values(&line, H5T_IEEE_F32LE);
+    uint8_t *got = terp_case_alloc(nbytes);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t plain = h5_dataset_new(file, "plain", H5T_IEEE_F32LE, &line, dcpl);
+    hid_t limited = create("limited", H5T_IEEE_F32LE, &line);
+
+    (void)state;
+    struct terp_h5_writing *writing = begin(plain, values, true);
+    assert_true(H5Dread(plain, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                        got) >= 0);
+    assert_memory_equal(got, values, nbytes);
+    result.size = sizeof result;
+    assert_int_equal(terp_h5_write_wait(writing, &result), TERP_OK);
+    assert_string_equal(result.reason, "the dataset has no chunks");
+    assert_int_equal(setenv("TERP_MAX_MEMORY", "1500K", 1), 0);
+    writing = begin(limited, values, true);
+    assert_true(H5Dget_storage_size(limited) > 0);
+    assert_int_equal(terp_h5_write_wait(writing, NULL), TERP_OK);
+    assert_int_equal(unsetenv("TERP_MAX_MEMORY"), 0);
+    free(values);
+    free(got);
+    H5Dclose(plain);
+    H5Dclose(limited);
+    H5Pclose(dcpl);
+}
+
+static void
+bad_argument_of_a_later_write_is_told_at_once(void **state)
+{
+    const hsize_t offset[] = {1, 0, 0};
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    struct terp_run_options run = make_options();
+    struct terp_h5_writing *writing;
+
+    (void)state;
+    assert_int_equal(terp_h5_write_begin(&run, dataset, offset, NULL, NULL,
+                                         values, true, &writing),
+                     TERP_ERR_ARGUMENT);
+    assert_null(writing);
+    run.nthreads = -1;
+    assert_int_equal(terp_h5_write_begin(&run, dataset, NULL, NULL, NULL,
+                                         values, true, &writing),
+                     TERP_ERR_ARGUMENT);
+    assert_null(writing);
+    free(values);
+    H5Dclose(dataset);
+}
+
+/* The first write's parameters are invalid, and the second one's are not. */
+static void
+chunk_that_fails_is_an_error_of_its_wait(void **state)
+{
+    if (memory == TERP_MEMORY_DEVICE)
+        return;
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = -1};
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    const struct terp_run_options run = make_options();
+    struct terp_h5_writing *writing;
+
+    (void)state;
+    assert_int_equal(terp_h5_write_begin(&run, dataset, NULL, NULL, &params,
+                                         values, true, &writing),
+                     TERP_OK);
+    struct terp_h5_writing *second = begin(dataset, values, true);
+    assert_int_equal(terp_h5_write_wait(writing, NULL), TERP_ERR_BOUND);
+    assert_int_equal(H5Dget_storage_size(dataset), 0);
+    assert_int_equal(terp_h5_write_wait(second, NULL), TERP_OK);
+    check_read(dataset, beginning, cube.dims, cube.rank, NULL);
+    free(values);
+    H5Dclose(dataset);
+}
+
+/* The child can neither wait nor hang, and the parent's write is complete. */
+static void
+child_process_has_no_writes(void **state)
+{
+    if (memory == TERP_MEMORY_DEVICE)
+        return;
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    struct terp_h5_writing *writing = begin(dataset, values, true);
+    int status;
+
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(terp_h5_write_wait(writing, NULL) == TERP_ERR_ARGUMENT ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(terp_h5_write_wait(writing, NULL), TERP_OK);
+    check_read(dataset, beginning, cube.dims, cube.rank, NULL);
+    free(values);
+    H5Dclose(dataset);
+}
+
 #define BLOCK_TEST(test) \
     cmocka_unit_test_setup_teardown(test, open_file, close_file)
 
@@ -946,6 +1110,11 @@ main(void)
         BLOCK_TEST(wrong_arguments_are_refused),
         BLOCK_TEST(file_that_is_only_read_is_not_written),
         BLOCK_TEST(threads_share_the_limit_of_memory),
+        BLOCK_TEST(later_writes_have_the_bytes_of_h5dwrite),
+        BLOCK_TEST(what_cannot_be_later_is_written_at_once),
+        BLOCK_TEST(bad_argument_of_a_later_write_is_told_at_once),
+        BLOCK_TEST(chunk_that_fails_is_an_error_of_its_wait),
+        BLOCK_TEST(child_process_has_no_writes),
         BLOCK_TEST(strided_values_are_those_that_hdf5_reads),
         BLOCK_TEST(strided_values_of_any_dataset_are_read),
         BLOCK_TEST(wrong_strides_are_refused),

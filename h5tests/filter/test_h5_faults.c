@@ -38,6 +38,7 @@ enum contents {
 
 enum way {
     WRITE,
+    BEGIN, /* a write that goes on after the call */
     READ,
     STRIDED
 };
@@ -52,6 +53,9 @@ static const struct scenario {
     {"write some chunks", WRITE, FULL, {8, 8, 0}, {4, 5, 14}, {0}},
     {"write without chunks", WRITE, PLAIN, {1, 2, 3}, {9, 10, 11}, {0}},
     {"write one value", WRITE, SCALAR, {0}, {0}, {0}},
+    {"begin all", BEGIN, FULL, {0}, {12, 13, 14}, {0}},
+    {"begin some chunks", BEGIN, FULL, {8, 8, 0}, {4, 5, 14}, {0}},
+    {"begin without chunks", BEGIN, PLAIN, {1, 2, 3}, {9, 10, 11}, {0}},
     {"read all", READ, FULL, {0}, {12, 13, 14}, {0}},
     {"read holes", READ, HOLES, {0}, {12, 13, 14}, {0}},
     {"read bytes", READ, BYTES, {0}, {12, 13, 14}, {0}},
@@ -179,6 +183,26 @@ create_dataset(const struct trial *trial)
     return dataset;
 }
 
+static bool
+writes(const struct scenario *scenario)
+{
+    return scenario->way == WRITE || scenario->way == BEGIN;
+}
+
+/* Begins a write, and waits for it. */
+static enum terp_status
+write_later(const struct trial *trial, const struct terp_run_options *options)
+{
+    const struct scenario *scenario = trial->scenario;
+    struct terp_h5_writing *writing;
+    const enum terp_status st =
+        terp_h5_write_begin(options, trial->dataset, scenario->offset,
+                            scenario->count, NULL, trial->src, true, &writing);
+
+    assert_int_equal(st == TERP_OK, writing != NULL);
+    return st == TERP_OK ? terp_h5_write_wait(writing, NULL) : st;
+}
+
 static enum terp_status
 move(const struct trial *trial)
 {
@@ -191,6 +215,8 @@ move(const struct trial *trial)
     if (scenario->way == WRITE)
         return terp_h5_write(&options, trial->dataset, scenario->offset,
                              scenario->count, NULL, trial->src, NULL);
+    if (scenario->way == BEGIN)
+        return write_later(trial, &options);
     memset(trial->dst, GUARD, trial->nbytes + GUARD_NBYTES);
     return scenario->way == READ
                ? terp_h5_read(&options, trial->dataset, scenario->offset,
@@ -251,7 +277,7 @@ begin_trial(const struct scenario *scenario, const struct place *place,
     read_by_hdf5(trial, trial->want);
     read_dataset(trial, trial->new);
     read_dataset(trial, trial->stored);
-    if (scenario->way == WRITE)
+    if (writes(scenario))
         assert_memory_not_equal(trial->new, trial->old, trial->all_nbytes);
     else
         assert_memory_equal(trial->dst, trial->want, trial->nbytes);
@@ -289,10 +315,10 @@ check_file(const struct trial *trial, bool is_new, const char *what)
 static void
 check_result(const struct trial *trial, enum terp_status st, const char *what)
 {
-    const bool writes = trial->scenario->way == WRITE;
+    const bool is_write = writes(trial->scenario);
 
-    check_file(trial, !writes || st == TERP_OK, what);
-    if (writes)
+    check_file(trial, !is_write || st == TERP_OK, what);
+    if (is_write)
         return;
     for (uint64_t i = 0; i < GUARD_NBYTES; i++)
         assert_int_equal(trial->dst[trial->nbytes + i], GUARD);
