@@ -1,5 +1,5 @@
 /* Runs jobs, one after another, in a thread. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#define _DEFAULT_SOURCE /* madvise */
 #include "filter/h5/coder.h"
 
 #include <pthread.h>
@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #include <unistd.h>
 
 #include "codec/format/thread.h"
@@ -15,8 +18,12 @@
 #define MAX_REASON_NBYTES 256
 #define NANOSECONDS UINT64_C(1000000000)
 
+/* The size of large pages. They make a copy into new memory about four times as
+ * fast. */
+#define PAGE_NBYTES (UINT64_C(2) << 20)
+
 /* Bytes that a thread copies at a time. */
-#define PIECE_NBYTES (UINT64_C(1) << 20)
+#define PIECE_NBYTES PAGE_NBYTES
 
 /* A stream of the job, in the block's order. */
 struct stream {
@@ -403,6 +410,21 @@ copy_values(const struct terp_run *run, struct terp_h5_job *job)
     job->src = job->copy;
 }
 
+static void *
+allocate_copy(uint64_t nbytes)
+{
+#ifdef MADV_HUGEPAGE
+    void *copy = NULL;
+
+    if (nbytes >= PAGE_NBYTES &&
+        posix_memalign(&copy, PAGE_NBYTES, nbytes) == 0) {
+        (void)madvise(copy, nbytes, MADV_HUGEPAGE);
+        return copy;
+    }
+#endif
+    return malloc(nbytes);
+}
+
 static enum terp_status
 take_copy(struct terp_h5_job *job)
 {
@@ -417,7 +439,7 @@ take_copy(struct terp_h5_job *job)
         st = terp_run_begin(&job->options, NULL, &run);
     if (st != TERP_OK)
         return st;
-    job->copy = malloc(nbytes);
+    job->copy = allocate_copy(nbytes);
     if (job->copy == NULL)
         return TERP_ERR_MEMORY;
     copy_values(&run, job);
