@@ -2,8 +2,8 @@
 package.
 
 A test may fail only if it also fails without the connector: with only the
-plugins' folder, with the connector, and with rules that compress what the
-tests write. netCDF4's own filters are available in each run."""
+plugins' folder, with the connector, with rules that compress what the tests
+write, and with TERP_ASYNC beside the rules. netCDF4's own filters are available in each run."""
 import importlib.util
 import os
 import subprocess
@@ -28,7 +28,9 @@ SUITES = {
 }
 THROUGH = {"HDF5_VOL_CONNECTOR": "terp"}
 RUNS = {"without": None, "plugins alone": {}, "connector": THROUGH,
-        "rules": {**THROUGH, "TERP_RULES": "*=lossless"}}
+        "rules": {**THROUGH, "TERP_RULES": "*=lossless"},
+        "asynchronous": {**THROUGH, "TERP_RULES": "*=lossless",
+                         "TERP_ASYNC": "1"}}
 # Tests of properties that compression changes, other than values.
 COMPRESSED = {
     # The tests expect a file as large as its array of zeros.
