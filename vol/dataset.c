@@ -11,6 +11,7 @@
 #include "vol/create.h"
 #include "vol/device.h"
 #include "vol/pending.h"
+#include "vol/plan.h"
 
 void *
 vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
@@ -284,17 +285,20 @@ begin(const void *caller, const struct request *request, void **req)
 }
 
 /* Waits for what is pending in the request's files; or, if not `waits`, only
- * fails if an earlier write did. */
+ * fails if an earlier write did. Nothing is pending for a dataset that terp
+ * does not move, so calls for small datasets between others do not wait. */
 static herr_t
-settle(const struct request *request, bool waits)
+settle(const void *caller, const struct request *request, bool waits)
 {
     herr_t result = 0;
 
-    for (size_t i = 0; result >= 0 && i < request->count; i++)
-        result = waits ? vol_pending_settle(request->datasets[i], H5I_DATASET,
-                                            request->dxpl)
-                       : vol_pending_check(request->datasets[i], H5I_DATASET,
-                                           request->dxpl);
+    for (size_t i = 0; result >= 0 && i < request->count; i++) {
+        struct vol_object *dataset = request->datasets[i];
+        result = waits && vol_pending_any() &&
+                         vol_plan_moves(caller, dataset, request->dxpl)
+                     ? vol_pending_settle(dataset, H5I_DATASET, request->dxpl)
+                     : vol_pending_check(dataset, H5I_DATASET, request->dxpl);
+    }
     return result;
 }
 
@@ -306,7 +310,7 @@ vol_dataset_read(size_t count, void **datasets, hid_t *types, hid_t *mem_spaces,
     const struct request request = {count,       datasets, types, mem_spaces,
                                     file_spaces, dxpl,     NULL,  buffers};
 
-    if (settle(&request, true) < 0)
+    if (settle(caller, &request, true) < 0)
         return -1;
     return req != NULL && begin(caller, &request, req)
                ? 0
@@ -324,10 +328,11 @@ vol_dataset_write(size_t count, void **datasets, hid_t *types,
     const struct vol_object *dataset = datasets[0];
 
     vol_pending_progress(dataset->library);
-    if (settle(&request, false) < 0)
+    if (settle(caller, &request, false) < 0)
         return -1;
     if ((req != NULL || vol_pending_is_wanted()) &&
         begin(caller, &request, req))
         return 0;
-    return settle(&request, true) < 0 ? -1 : serve(caller, &request, req);
+    return settle(caller, &request, true) < 0 ? -1
+                                              : serve(caller, &request, req);
 }

@@ -105,6 +105,12 @@ find(const struct wanted *wanted)
     return operation;
 }
 
+bool
+vol_pending_any(void)
+{
+    return noperations > 0;
+}
+
 static struct operation *
 find_any(const struct vol_library *library)
 {
@@ -411,11 +417,11 @@ static const struct vol_library *watched[MAX_NWATCHED];
 static void
 close_library(void *at)
 {
-    vol_pending_settle_all(at);
+    const struct vol_library **place = at;
+
+    vol_pending_settle_all(*place);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAX_NWATCHED; i++)
-        if (watched[i] == at)
-            watched[i] = NULL;
+    *place = NULL;
     pthread_mutex_unlock(&lock);
 }
 
@@ -426,23 +432,24 @@ static void
 watch(const void *caller, const struct vol_library *library)
 {
     herr_t (*at_close)(void (*)(void *), void *);
+    const struct vol_library **place = NULL;
     struct terp_host host;
-    int place = -1;
+    bool is_watched = false;
 
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAX_NWATCHED && place != MAX_NWATCHED; i++)
-        if (watched[i] == library)
-            place = MAX_NWATCHED;
-        else if (watched[i] == NULL)
-            place = i;
-    if (place >= 0 && place < MAX_NWATCHED)
-        watched[place] = library;
+    for (int i = 0; i < MAX_NWATCHED; i++) {
+        is_watched |= watched[i] == library;
+        if (watched[i] == NULL)
+            place = &watched[i];
+    }
+    if (!is_watched && place != NULL)
+        *place = library;
     pthread_mutex_unlock(&lock);
-    if (place < 0 || place == MAX_NWATCHED)
+    if (is_watched || place == NULL)
         return;
     terp_host_open(caller, &host);
     if (terp_host_find(&host, "H5atclose", &at_close))
-        (void)at_close(close_library, (void *)(uintptr_t)library);
+        (void)at_close(close_library, (void *)place);
     terp_host_close(&host);
 }
 
@@ -535,7 +542,8 @@ vol_pending_begin(const void *caller, size_t n, struct vol_transfer *transfers,
                   void **req)
 {
     const struct vol_object *object = transfers[0].dataset;
-    struct operation **begun = (struct operation **)calloc(n, sizeof *begun);
+    struct operation **begun =
+        (struct operation **)calloc(n, sizeof(struct operation *));
     struct vol_request *request =
         req == NULL ? NULL : vol_request_make(object, n);
     bool good = begun != NULL && (req == NULL || request != NULL);

@@ -15,6 +15,10 @@
 bool
 vol_pending_is_wanted(void);
 
+/* Whether anything is pending, of any library. */
+bool
+vol_pending_any(void);
+
 /* Begins the transfers of one call, of one library, all or none. The values to
  * write are copied, or if they are on the device encoded. VOL_LEFT: the caller
  * must move them now. `req` NULL: nobody waits for the transfers. */

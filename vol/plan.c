@@ -216,6 +216,18 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
                                        transfer->is_pending ? 1 : 2, block);
 }
 
+bool
+vol_plan_moves(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    const struct vol_plan *plan = dataset->plan;
+
+    if (dataset->vol != dataset->library->native)
+        return false;
+    if (plan == NULL)
+        plan = make_plan(caller, dataset, dxpl);
+    return plan == NULL || plan->reason == NULL;
+}
+
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer)
 {

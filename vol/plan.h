@@ -22,6 +22,10 @@ struct vol_plan {
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 
+/* Whether terp moves any transfers of the dataset, under whatever handle. */
+bool
+vol_plan_moves(const void *caller, struct vol_object *dataset, hid_t dxpl);
+
 /* Describes a transfer's chunks, or every n-th value of them, in all members of
  * `block` but `storage` and `context`. Returns NULL, or why HDF5 moves the
  * values. */

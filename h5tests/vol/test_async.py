@@ -214,6 +214,24 @@ class AsyncTest(unittest.TestCase):
             self.assertEqual(said.done,
                              [("read", "64", "success")])
 
+    def test_calls_for_other_datasets_do_not_wait(self):
+        field = make((256, 128, 64), 0)
+        os.environ["TERP_NUM_THREADS"] = "1"
+        self.addCleanup(os.environ.update, TERP_NUM_THREADS="2")
+        events = Events()
+        with h5py.File(self.path("a.h5"), "w") as file:
+            small = file.create_dataset("small", (10,), "f8")
+            dataset = create(file, "d", field, (32, 32, 32))
+            with Said() as said:
+                events.write(dataset, field)
+                small[...] = 5
+                self.assertEqual(small[3], 5)
+                dataset.attrs["units"] = "K"
+                file.create_group("group")
+                create(file, "other", field)
+            self.assertEqual(said.done, [])
+            self.assertEqual(events.wait(), (0, False))
+
     def test_objects_may_be_closed_before_the_wait(self):
         events = Events()
         fields = {f"d{i}": make((48, 48, 48), i) for i in range(20)}
