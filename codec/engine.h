@@ -7,6 +7,7 @@
 
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
+#include "codec/format/grid.h"
 #include "codec/model/coarse.h"
 #include "codec/model/domain.h"
 #include "codec/model/fills.h"
@@ -202,11 +203,13 @@ struct terp_followed {
 };
 
 /* The different values of a chunk, sorted, and the place of each value among
- * them: the inner streams' chunks (codec/format/ranks.h), in blocks of the
+ * them; or the values that are not on a grid, and a number for each value:
+ * the inner streams' chunks (codec/format/ranks.h), in blocks of the
  * engine's memory. The caller releases the blocks. */
 struct terp_found_ranks {
-    uint64_t ntable; /* 0: a stream of ranks is not worth a trial */
+    uint64_t ntable; /* 0: the stream is not worth a trial */
     void *table, *ranks;
+    struct terp_grid grid; /* number_nbytes 0: there are only ranks */
 };
 
 /* The table and the ranks of a decoded chunk, and the destination of its
@@ -216,6 +219,8 @@ struct terp_ranked {
     uint64_t ntable;
     const void *table, *ranks;
     void *values;
+    int number_nbytes;     /* of a rank or number */
+    struct terp_grid grid; /* number_nbytes 0: there are only ranks */
 };
 
 /* A piece of a stream that is assembled. */
@@ -447,9 +452,22 @@ struct terp_engine {
                              const struct terp_chunk *chunk, const void *src,
                              struct terp_found_ranks *found_ret);
 
-    /* Replaces the ranks of chunks by values in the chunk's byte order.
-     * status_ret[k] is TERP_ERR_CORRUPT if the table of chunk k is not
-     * ascending or has no value for a rank. */
+    /* Writes the keys of TERP_GRID_NSAMPLES values of each chunk
+     * (codec/model/grid.h) to host memory, chunk after chunk. */
+    enum terp_status (*sample_grid)(struct terp_session *session,
+                                    const struct terp_chunk *chunk, uint64_t n,
+                                    const void *const *src, uint64_t *keys_ret);
+
+    /* CPU only. Replaces the values of a chunk by numbers of found_ret->grid,
+     * whose first integer and gap it finds, and lists the other values in the
+     * table. The caller releases the blocks of *found_ret in any case. */
+    enum terp_status (*number)(struct terp_session *session,
+                               const struct terp_chunk *chunk, const void *src,
+                               struct terp_found_ranks *found_ret);
+
+    /* Replaces the ranks or numbers of chunks by values in the chunk's byte
+     * order. status_ret[k] is TERP_ERR_CORRUPT if the table of chunk k is not
+     * ascending, or if a rank or number has no value. */
     enum terp_status (*unrank)(struct terp_session *session,
                                const struct terp_chunk *chunk, uint64_t n,
                                const struct terp_ranked *ranked,

@@ -135,6 +135,16 @@ terp_cpu_ranks_find(struct terp_session *session,
                     struct terp_found_ranks *found_ret);
 
 enum terp_status
+terp_cpu_grid_sample(struct terp_session *session,
+                     const struct terp_chunk *chunk, uint64_t n,
+                     const void *const *src, uint64_t *keys_ret);
+
+enum terp_status
+terp_cpu_grid_number(struct terp_session *session,
+                     const struct terp_chunk *chunk, const void *src,
+                     struct terp_found_ranks *found_ret);
+
+enum terp_status
 terp_cpu_ranks_follow(struct terp_session *session,
                       const struct terp_chunk *chunk, uint64_t n,
                       const struct terp_ranked *ranked,

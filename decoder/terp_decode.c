@@ -26,7 +26,7 @@
  *   3. Tiles are entropy-coded. They give a code for each point.
  *   4. The prediction (spline, lorenzo or lossless) and the codes give numbers.
  *   5. Logarithms, carriers and special values turn numbers into values.
- *   6. Columns, ranks, copies, references and parts put values of inner
+ *   6. Columns, grids, ranks, copies, references and parts put values of inner
  *      streams together.
  *
  * A speed stream has tiles of its own, which "Speed" describes, in place of
@@ -1030,6 +1030,7 @@ enum {
     CODING_CUSTOM = 3, /* of "Signs"; a frame does not have it */
     CODING_SPEED = 4,
     CODING_RATIO = 5,
+    CODING_GRID = 10,
     CODING_COLUMNS = 11,
     CODING_RANKS = 12,
     CODING_COPIES = 13,
@@ -1263,7 +1264,8 @@ check_coding(const struct stream *s, uint64_t outer)
     const uint64_t coding = s->coding, type = s->chunk.type;
     const bool is_whole = outer == CODING_RAW;
     const bool is_coded = coding == CODING_HUFFMAN || coding == CODING_RATIO;
-    const bool is_new = coding == CODING_RANKS || coding == CODING_COLUMNS;
+    const bool is_new = coding == CODING_RANKS || coding == CODING_GRID ||
+                        coding == CODING_COLUMNS;
     const bool has_inner = is_new || coding == CODING_COPIES ||
                            coding == CODING_REFERENCES ||
                            coding == CODING_PARTS;
@@ -1271,8 +1273,9 @@ check_coding(const struct stream *s, uint64_t outer)
                       coding == CODING_CONSTANT || coding == CODING_SPEED);
     if (has_inner)
         require(call, coding != outer && outer != CODING_REFERENCES);
-    if (outer == CODING_RANKS)
-        require(call, coding != CODING_COPIES && coding != CODING_COLUMNS);
+    if (outer == CODING_RANKS || outer == CODING_GRID)
+        require(call, coding != CODING_COPIES && coding != CODING_COLUMNS &&
+                          coding != CODING_RANKS && coding != CODING_GRID);
     if (outer == CODING_COLUMNS)
         require(call, coding != CODING_COPIES);
     if (is_new || coding == CODING_SPEED)
@@ -1284,6 +1287,8 @@ check_coding(const struct stream *s, uint64_t outer)
         require(call, s->chunk.rank >= 2 && !s->chunk.stack);
         require(call, last >= 2 && last <= 16);
     }
+    if (coding == CODING_GRID)
+        require(call, type == TYPE_FLOAT32 || type == TYPE_FLOAT64);
     if (coding == CODING_REFERENCES || coding == CODING_RANKS)
         require(call, s->chunk.value_nbytes > 1);
     if (coding != CODING_RAW) {
@@ -3386,8 +3391,8 @@ decode_speed(struct stream *s)
 }
 
 /* ------------------------------------------------------------------------- *
- * "Copies", "References", "Ranks", "Columns" and "Complex values": streams
- * within a stream
+ * "Copies", "References", "Ranks", "Grid", "Columns" and "Complex values":
+ * streams within a stream
  *
  * Functions return the words of a chunk's values in C order. A complex value
  * has two words.
@@ -3539,6 +3544,95 @@ decode_ranks(struct stream *s)
     return word;
 }
 
+/* The product of two numbers: its upper and its lower half. */
+struct product {
+    uint64_t upper, lower;
+};
+
+static struct product
+multiplied(uint64_t a, uint64_t b)
+{
+    struct product product = {0, 0};
+    for (uint64_t i = 64; i-- > 0;) {
+        product.upper = product.upper << 1 | product.lower >> 63;
+        product.lower <<= 1;
+        if ((b >> i & 1) != 0) {
+            product.lower += a;
+            product.upper += product.lower < a;
+        }
+    }
+    return product;
+}
+
+/* The float k m 2^e, rounded to nearest even, as its bits. The leading bit of
+ * m is set. */
+static uint64_t
+on_grid(struct call *call, int64_t k, uint64_t m, int64_t e, uint64_t nbits)
+{
+    const uint64_t kept = nbits == 64 ? 53 : 24;
+    const int64_t bias = nbits == 64 ? 1023 : 127;
+    if (k == 0)
+        return 0;
+    struct product p = multiplied(k < 0 ? 0 - (uint64_t)k : (uint64_t)k, m);
+    int64_t exponent = e + 127; /* of the leading bit of `p` */
+    while (p.upper >> 63 == 0) {
+        p.upper = p.upper << 1 | p.lower >> 63;
+        p.lower <<= 1;
+        exponent--;
+    }
+    uint64_t significand = p.upper >> (64 - kept);
+    const uint64_t rest = p.upper << kept | (p.lower != 0 ? 1 : 0);
+    if (rest > two_to(63) || (rest == two_to(63) && significand % 2 == 1))
+        significand++;
+    if (significand == two_to(kept)) {
+        significand /= 2;
+        exponent++;
+    }
+    require(call, exponent >= 1 - bias && exponent <= bias);
+    return (k < 0 ? two_to(nbits - 1) : 0) |
+           (((uint64_t)(exponent + bias) << (kept - 1)) +
+            (significand - two_to(kept - 1)));
+}
+
+static uint64_t *
+decode_grid(struct stream *s)
+{
+    struct call *call = s->call;
+    const uint64_t nbits = 8 * s->chunk.value_nbytes;
+    const uint64_t nvalues = s->chunk.nvalues, n = take_uleb(call);
+    require(call, n >= 1 && n <= nvalues && n <= ones(32));
+    const uint64_t width = take_number(call, 1), m = take_number(call, 8);
+    const int64_t e = (int64_t)take_in_range(call, 2, 0, 8190) - 4095;
+    const int64_t first = (int64_t)take_number(call, 8);
+    const uint64_t gap = take_number(call, 8);
+    const int64_t most = (int64_t)two_to(62);
+    require(call, width == 2 || width == 4 || width == 8);
+    require(call, m >= two_to(63));
+    require(call, first >= -most && first <= most);
+    require(call, gap >= 1 && gap <= two_to(62));
+    const struct terp_reader_chunk list = {
+        .type = s->chunk.type, .rank = 1, .dims = {n}, .nvalues = n};
+    struct terp_reader_chunk numbers = s->chunk;
+    numbers.type = width == 2   ? TYPE_UINT16
+                   : width == 4 ? TYPE_UINT32
+                                : TYPE_UINT64;
+    const uint64_t *table = decode_inner(s, list, take_uleb(call));
+    uint64_t *word = decode_inner(s, numbers, nbytes_left(call));
+    for (uint64_t i = 1; i < n; i++)
+        require(call, key_of(s->chunk.type, nbits, table[i - 1]) <
+                          key_of(s->chunk.type, nbits, table[i]));
+    for (uint64_t i = 0; i < nvalues; i++) {
+        if (word[i] < n) {
+            word[i] = table[word[i]];
+            continue;
+        }
+        const uint64_t j = word[i] - n;
+        require(call, j <= two_to(62) / gap);
+        word[i] = on_grid(call, first + (int64_t)(j * gap), m, e, nbits);
+    }
+    return word;
+}
+
 /* Columns: each group is a chunk without the fastest dimension, or with that
  * dimension as the slowest. */
 static uint64_t *
@@ -3615,6 +3709,8 @@ decode_body(struct stream *s)
         return decode_speed(s);
     case CODING_RANKS:
         return decode_ranks(s);
+    case CODING_GRID:
+        return decode_grid(s);
     case CODING_COPIES:
         return decode_copies(s);
     case CODING_REFERENCES:

@@ -13,7 +13,7 @@ function(terp_add_codec_test folder name)
   add_dependencies(codec_tests ${name})
 endfunction()
 
-foreach(name cd_values choices coarse columns compose domain environment estimates frame inspect lossless model pointwise precision processor psnr ranks ratio reduce repeats reserve rewrite roundtrip settings special_values speed_tiles
+foreach(name cd_values choices coarse columns compose domain environment estimates frame grid inspect lossless model pointwise precision processor psnr ranks ratio reduce repeats reserve rewrite roundtrip settings special_values speed_tiles
         stages tails text threads tight_bounds types valid_range)
   terp_add_codec_test(codec test_${name})
 endforeach()
@@ -27,6 +27,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
 endif()
 target_sources(test_environment PRIVATE support/environment.c)
 target_link_libraries(test_columns PRIVATE terp_reader m)
+target_link_libraries(test_grid PRIVATE terp_reader m)
 target_link_libraries(test_ranks PRIVATE terp_reader m)
 target_link_libraries(test_speed_tiles PRIVATE terp_reader m)
 target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)

@@ -74,7 +74,8 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
                 struct terp_stream_facts *facts);
 
 /* Describes a stream that is not complex. A stream with references, copies or
- * ranks is described by its inner stream of values or ranks. */
+ * ranks, or on a grid, is described by its inner stream of values or numbers.
+ */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
             uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
@@ -85,7 +86,8 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
     facts->codings |= 1u << frame->coding;
     if (frame->coding == TERP_CODING_REFERENCES ||
         frame->coding == TERP_CODING_COPIES ||
-        frame->coding == TERP_CODING_RANKS) {
+        frame->coding == TERP_CODING_RANKS ||
+        frame->coding == TERP_CODING_GRID) {
         const enum terp_status st =
             find_values(frame, body, body_nbytes, &values);
         if (st != TERP_OK)

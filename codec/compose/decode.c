@@ -355,8 +355,8 @@ static struct terp_chunk
 ranks_chunk(const struct holders *it, const struct holder *holder,
             enum terp_ranks_part part, uint64_t step)
 {
-    const struct terp_chunk chunk =
-        terp_ranks_chunk(it->chunk, part, holder->held.ntable);
+    const struct terp_chunk chunk = terp_ranks_chunk(
+        it->chunk, part, holder->held.ntable, holder->held.number_nbytes);
 
     return part == TERP_RANKS_TABLE ? chunk
                                     : terp_coarse_chunk_of(&chunk, step);
@@ -372,7 +372,7 @@ ranks_nbytes(const struct holders *it, const struct holder *holder,
 }
 
 /* Decodes tables and ranks, as a batch where neighbours have tables of as many
- * values. */
+ * values, and numbers of as many bytes. */
 static enum terp_status
 decode_rank_parts(struct holders *it, uint64_t step, struct list *list)
 {
@@ -381,6 +381,7 @@ decode_rank_parts(struct holders *it, uint64_t step, struct list *list)
     for (int p = 0; p < TERP_RANKS_NPARTS; p++) {
         const bool is_table = p == TERP_RANKS_TABLE;
         uint64_t ntable = 0;
+        int number_nbytes = 0;
         for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
             const struct holder *holder = &it->holders[i];
             uint8_t *to = holder->lists;
@@ -388,9 +389,11 @@ decode_rank_parts(struct holders *it, uint64_t step, struct list *list)
                 continue;
             if (!is_table)
                 to += ranks_nbytes(it, holder, TERP_RANKS_TABLE, step);
-            if (list->n > 0 && holder->held.ntable != ntable)
+            if (list->n > 0 && (holder->held.ntable != ntable ||
+                                holder->held.number_nbytes != number_nbytes))
                 st = decode_list(list, is_table ? 1 : step, it->status);
             ntable = holder->held.ntable;
+            number_nbytes = holder->held.number_nbytes;
             if (st == TERP_OK)
                 add(list, i, &holder->part[p], to);
         }
@@ -400,7 +403,7 @@ decode_rank_parts(struct holders *it, uint64_t step, struct list *list)
     return st;
 }
 
-/* Puts values in the places of all ranks. */
+/* Puts values in the places of all ranks and numbers of grids. */
 static enum terp_status
 unrank(struct holders *it, uint64_t step, struct list *list)
 {
@@ -417,9 +420,12 @@ unrank(struct holders *it, uint64_t step, struct list *list)
             continue;
         list->at[n] = i;
         ranked[n++] = (struct terp_ranked){
-            holder->held.ntable, holder->lists,
+            holder->held.ntable,
+            holder->lists,
             holder->lists + ranks_nbytes(it, holder, TERP_RANKS_TABLE, step),
-            it->dst[i]};
+            it->dst[i],
+            holder->held.number_nbytes,
+            holder->held.grid};
     }
     const enum terp_status st =
         n == 0 ? TERP_OK
@@ -561,7 +567,7 @@ decode_complex(struct holders *it, uint64_t step)
 /* ---- streams ---- */
 
 /* Decodes streams of one coding that hold other streams: every step-th value of
- * complex streams and of ranks, all values of other streams. */
+ * complex streams, of ranks and of grids, all values of other streams. */
 static enum terp_status
 decode_holders(const struct list *list, uint64_t step, void *const *dst)
 {
@@ -576,6 +582,7 @@ decode_holders(const struct list *list, uint64_t step, void *const *dst)
     if (st == TERP_OK)
         st = coding == TERP_CODING_PARTS     ? decode_complex(&it, step)
              : coding == TERP_CODING_RANKS   ? decode_ranks(&it, step)
+             : coding == TERP_CODING_GRID    ? decode_ranks(&it, step)
              : coding == TERP_CODING_COPIES  ? decode_copies(&it)
              : coding == TERP_CODING_COLUMNS ? decode_columns(&it)
                                              : decode_references(&it);
@@ -627,7 +634,7 @@ decode_coding(const struct list *list, uint64_t step)
     struct terp_coarse coarse;
 
     if (frame->coding == TERP_CODING_PARTS ||
-        frame->coding == TERP_CODING_RANKS)
+        frame->coding == TERP_CODING_RANKS || frame->coding == TERP_CODING_GRID)
         return decode_holders(list, step, list->dst);
     if (!terp_coding_holds(frame->coding))
         return coder->engine->decode(coder->session, step, list->n,
@@ -651,8 +658,9 @@ decode_values(const struct terp_coder *coder, uint64_t n,
               void *const *dst, enum terp_status *status_ret)
 {
     static const enum terp_coding kinds[] = {
-        TERP_CODING_RAW,   TERP_CODING_COPIES,  TERP_CODING_REFERENCES,
-        TERP_CODING_RANKS, TERP_CODING_COLUMNS, TERP_CODING_PARTS};
+        TERP_CODING_RAW,   TERP_CODING_COPIES, TERP_CODING_REFERENCES,
+        TERP_CODING_RANKS, TERP_CODING_GRID,   TERP_CODING_COLUMNS,
+        TERP_CODING_PARTS};
     struct list list;
     enum terp_status st =
         make_list(coder, n, &list) ? TERP_OK : TERP_ERR_MEMORY;

@@ -1,4 +1,4 @@
-/* Encodes the parts of streams of ranks. */
+/* Encodes the parts of streams of ranks and of grids. */
 #include "codec/compose/ranks.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "codec/compose/references.h"
 #include "codec/compose/trials.h"
 #include "codec/format/ranks.h"
+#include "codec/model/grid.h"
 #include "codec/model/ranks.h"
 
 /* ---- a part ---- */
@@ -109,16 +110,21 @@ coded_part(const struct part *part)
  * the required fraction. */
 static enum terp_status
 write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i, uint64_t ntable, const struct part *parts)
+             uint64_t i, const struct terp_found_ranks *found,
+             const struct part *parts)
 {
+    const bool has_grid = found->grid.number_nbytes > 0;
     const struct terp_frame frame = {.chunk = *batch->source.chunk,
-                                     .coding = TERP_CODING_RANKS,
+                                     .coding = has_grid ? TERP_CODING_GRID
+                                                        : TERP_CODING_RANKS,
                                      .version = TERP_FORMAT_VERSION};
     struct terp_pieces pieces;
 
     terp_pieces_begin(&pieces);
     terp_pieces_add_frame(&pieces, &frame);
-    write_uleb(&pieces.writer, ntable);
+    write_uleb(&pieces.writer, found->ntable);
+    if (has_grid)
+        terp_grid_write(&pieces.writer, &found->grid);
     for (int k = 0; k < TERP_RANKS_NPARTS; k++)
         terp_pieces_add_part(&pieces, &parts[k].chunk, coded_part(&parts[k]),
                              k == TERP_RANKS_RANKS);
@@ -143,7 +149,9 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
     params.has_fill = params.has_missing = false;
     for (int k = 0; st == TERP_OK && k < TERP_RANKS_NPARTS; k++) {
         parts[k].chunk = terp_ranks_chunk(
-            batch->source.chunk, (enum terp_ranks_part)k, found->ntable);
+            batch->source.chunk, (enum terp_ranks_part)k, found->ntable,
+            found->grid.number_nbytes > 0 ? found->grid.number_nbytes
+                                          : terp_rank_nbytes(found->ntable));
         parts[k].values = *values[k];
         st = k == TERP_RANKS_TABLE ? encode_part(&parts[k], &params)
                                    : encode_ranks(&parts[k], &params);
@@ -153,7 +161,7 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
         }
     }
     if (st == TERP_OK)
-        st = write_stream(coder, batch, i, found->ntable, parts);
+        st = write_stream(coder, batch, i, found, parts);
     for (int k = 0; k < TERP_RANKS_NPARTS; k++)
         terp_coder_release(coder, parts[k].stream);
     return st;
@@ -165,6 +173,22 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
 {
     struct terp_found_ranks found = {0};
     enum terp_status st = coder->engine->rank(
+        coder->session, batch->source.chunk, batch->source.src[i], &found);
+
+    if (st == TERP_OK && found.ntable > 0)
+        st = encode_parts(coder, batch, i, &found);
+    terp_coder_release(coder, found.table);
+    terp_coder_release(coder, found.ranks);
+    return st;
+}
+
+/* Encodes a chunk whose values are on a grid of a given step. */
+static enum terp_status
+encode_on_grid(const struct terp_coder *coder, const struct terp_batch *batch,
+               uint64_t i, const struct terp_grid *grid)
+{
+    struct terp_found_ranks found = {.grid = *grid};
+    enum terp_status st = coder->engine->number(
         coder->session, batch->source.chunk, batch->source.src[i], &found);
 
     if (st == TERP_OK && found.ntable > 0)
@@ -290,5 +314,49 @@ terp_ranks_encode(const struct terp_coder *coder,
 
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         st = encode_chunk(coder, batch, at[k]);
+    return st;
+}
+
+static enum terp_status
+encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
+               uint64_t n, const uint64_t *at, uint64_t *keys)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const void **src = (const void **)(keys + n * TERP_GRID_NSAMPLES);
+
+    for (uint64_t k = 0; k < n; k++)
+        src[k] = batch->source.src[at[k]];
+    enum terp_status st =
+        coder->engine->sample_grid(coder->session, chunk, n, src, keys);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct terp_grid grid;
+        terp_grid_find(chunk->type, keys + k * TERP_GRID_NSAMPLES, &grid);
+        if (grid.mantissa == 0)
+            continue;
+        if (coder->engine->is_device)
+            batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
+        else
+            st = encode_on_grid(coder, batch, at[k], &grid);
+    }
+    return st;
+}
+
+enum terp_status
+terp_grids_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch, uint64_t n,
+                  const uint64_t *at)
+{
+    const uint64_t most = min_u64(n, MAX_NKEYS / TERP_GRID_NSAMPLES);
+    enum terp_status st = TERP_OK;
+
+    if (n == 0)
+        return TERP_OK;
+    uint64_t *keys =
+        malloc(most * (TERP_GRID_NSAMPLES * sizeof *keys + sizeof(void *)));
+    if (keys == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; st == TERP_OK && k < n; k += most)
+        st = encode_sampled(coder, batch, min_u64(most, n - k), at + k, keys);
+    free(keys);
     return st;
 }

@@ -11,6 +11,13 @@ enum terp_status
 terp_ranks_encode(const struct terp_coder *coder,
                   const struct terp_batch *batch, uint64_t n, uint64_t *at);
 
+/* Tries streams of grids for such chunks, and keeps them where they are
+ * smaller. A device leaves chunks to the CPU whose samples are on a grid. */
+enum terp_status
+terp_grids_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch, uint64_t n,
+                  const uint64_t *at);
+
 /* Removes from the list at[0] to at[*n - 1] all chunks but those whose few
  * different values are so far from each other that a lossless stream takes
  * about as many bytes as a stream under the bound. A device leaves the chunks

@@ -11,6 +11,7 @@
 #include "codec/compose/speed.h"
 #include "codec/compose/trials.h"
 #include "codec/model/columns.h"
+#include "codec/model/grid.h"
 #include "codec/model/ranks.h"
 #include "codec/model/repeats.h"
 
@@ -144,7 +145,7 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
                              : TERP_OK;
 }
 
-/* The chunks that may be ranks: nothing is lost then. */
+/* The chunks that may be ranks or on a grid: nothing is lost then. */
 static uint64_t
 list_ranks(const struct terp_batch *batch, const struct terp_facts *facts,
            uint64_t *at_ret)
@@ -287,6 +288,8 @@ static enum terp_status
 encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
            bool may_be_tables)
 {
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_params *params = batch->source.params;
     const uint64_t n = batch->source.n;
 
     if (terp_speed_is_asked(batch))
@@ -299,6 +302,9 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     enum terp_status st = encode_others(coder, batch, facts, at);
     if (st == TERP_OK)
         st = terp_ranks_encode(coder, batch, list_ranks(batch, facts, at), at);
+    if (st == TERP_OK &&
+        terp_grids_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
+        st = terp_grids_encode(coder, batch, list_ranks(batch, facts, at), at);
     if (st == TERP_OK)
         st = encode_few(coder, batch, facts, at);
     if (st == TERP_OK && may_be_tables)

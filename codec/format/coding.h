@@ -18,6 +18,7 @@ enum terp_coding {
     TERP_CODING_CUSTOM = 3, /* codec/format/pointwise.h, signs */
     TERP_CODING_SPEED = 4,  /* codec/format/speed.h; of version 2 */
     TERP_CODING_RATIO = 5,
+    TERP_CODING_GRID = 10,       /* codec/format/grid.h; of version 2 */
     TERP_CODING_COLUMNS = 11,    /* codec/format/columns.h; of version 2 */
     TERP_CODING_RANKS = 12,      /* codec/format/ranks.h; of version 2 */
     TERP_CODING_COPIES = 13,     /* codec/format/copies.h */
@@ -45,7 +46,7 @@ terp_coding_is_valid(unsigned coding)
 {
     return coding <= TERP_CODING_HUFFMAN || coding == TERP_CODING_SPEED ||
            coding == TERP_CODING_RATIO ||
-           (coding >= TERP_CODING_COLUMNS && coding <= TERP_CODING_PARTS);
+           (coding >= TERP_CODING_GRID && coding <= TERP_CODING_PARTS);
 }
 
 /* Whether only streams of version 2 have the coding. */
@@ -53,14 +54,14 @@ static inline bool
 terp_coding_is_new(enum terp_coding coding)
 {
     return coding == TERP_CODING_SPEED || coding == TERP_CODING_RANKS ||
-           coding == TERP_CODING_COLUMNS;
+           coding == TERP_CODING_COLUMNS || coding == TERP_CODING_GRID;
 }
 
 /* The stream holds other streams. */
 static inline bool
 terp_coding_holds(enum terp_coding coding)
 {
-    return coding >= TERP_CODING_COLUMNS;
+    return coding >= TERP_CODING_GRID;
 }
 
 /* Whether each tile selects its codebook from the dictionary. */

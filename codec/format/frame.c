@@ -300,6 +300,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         ((frame.coding == TERP_CODING_REFERENCES ||
           frame.coding == TERP_CODING_RANKS) &&
          !terp_references_are_possible(chunk->type)) ||
+        (frame.coding == TERP_CODING_GRID && chunk->type > TERP_FLOAT64) ||
         (frame.coding == TERP_CODING_COLUMNS &&
          !terp_columns_are_possible(chunk)))
         return TERP_ERR_CORRUPT;

@@ -6,6 +6,13 @@
 #include "codec/format/ranks.h"
 #include "codec/format/references.h"
 
+/* Whether a stream has a table and numbers. */
+static bool
+is_ranked(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RANKS || coding == TERP_CODING_GRID;
+}
+
 void
 terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
 {
@@ -18,9 +25,8 @@ terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
                           frame->coding == TERP_CODING_COLUMNS
                       ? 1
                   : frame->coding == TERP_CODING_PARTS ? TERP_NPARTS
-                  : frame->coding == TERP_CODING_RANKS
-                      ? TERP_RANKS_NPARTS
-                      : TERP_REFERENCES_NPARTS};
+                  : is_ranked(frame->coding)           ? TERP_RANKS_NPARTS
+                                             : TERP_REFERENCES_NPARTS};
 }
 
 /* The chunk of a part, once the first one was read. */
@@ -33,9 +39,9 @@ chunk_of(const struct terp_held *held, int part)
                ? terp_chunk_of_part(&held->chunk)
            : held->coding == TERP_CODING_COLUMNS
                ? terp_columns_chunk(&held->chunk, held->mask, part)
-           : held->coding == TERP_CODING_RANKS
+           : is_ranked(held->coding)
                ? terp_ranks_chunk(&held->chunk, (enum terp_ranks_part)part,
-                                  held->ntable)
+                                  held->ntable, held->number_nbytes)
                : terp_references_chunk(&held->chunk,
                                        (enum terp_references_part)part,
                                        held->nreferences);
@@ -69,8 +75,18 @@ read_begin(struct terp_held *held, struct reader *reader)
         return TERP_OK;
     case TERP_CODING_RANKS:
         held->ntable = read_uleb(reader);
+        held->number_nbytes = terp_rank_nbytes(held->ntable);
         return reader->underflow ? TERP_ERR_TRUNCATED
                : terp_ranks_are_valid(value_nbytes, nvalues, held->ntable)
+                   ? TERP_OK
+                   : TERP_ERR_CORRUPT;
+    case TERP_CODING_GRID:
+        held->ntable = read_uleb(reader);
+        held->grid = terp_grid_read(reader);
+        held->number_nbytes = held->grid.number_nbytes;
+        return reader->underflow ? TERP_ERR_TRUNCATED
+               : terp_grid_table_is_valid(nvalues, held->ntable) &&
+                       terp_grid_is_valid(&held->grid)
                    ? TERP_OK
                    : TERP_ERR_CORRUPT;
     default:
@@ -96,7 +112,8 @@ is_forbidden(const struct terp_held *held, enum terp_coding coding)
         return coding == TERP_CODING_COLUMNS || coding == TERP_CODING_COPIES ||
                coding == TERP_CODING_SPEED;
     case TERP_CODING_RANKS:
-        return coding == TERP_CODING_RANKS || coding == TERP_CODING_COPIES ||
+    case TERP_CODING_GRID:
+        return is_ranked(coding) || coding == TERP_CODING_COPIES ||
                coding == TERP_CODING_COLUMNS || coding == TERP_CODING_SPEED;
     default:
         return false;

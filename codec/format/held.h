@@ -2,6 +2,7 @@
  * each inner stream are read, because a device shows the host no more. */
 #pragma once
 
+#include "codec/format/grid.h"
 #include "codec/format/parts.h"
 
 TERP_C_BEGIN
@@ -11,7 +12,7 @@ TERP_C_BEGIN
 
 /* Bytes that suffice to read an inner stream's head: the fields before the
  * first inner stream, and a head. */
-#define TERP_HELD_HEAD_NBYTES (8 + 9 + TERP_PART_HEAD_NBYTES)
+#define TERP_HELD_HEAD_NBYTES (9 + TERP_GRID_NBYTES + TERP_PART_HEAD_NBYTES)
 
 /* State of reading a stream that holds other streams (terp_coding_holds). */
 struct terp_held {
@@ -23,7 +24,9 @@ struct terp_held {
     double bound;                 /* of PARTS */
     unsigned dims;                /* of COPIES */
     uint64_t marker, nreferences; /* of REFERENCES */
-    uint64_t ntable;              /* of RANKS */
+    uint64_t ntable;              /* of RANKS and GRID */
+    int number_nbytes;            /* of RANKS and GRID */
+    struct terp_grid grid;        /* of GRID */
     unsigned mask;                /* of COLUMNS */
 };
 

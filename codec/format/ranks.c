@@ -3,14 +3,16 @@
 
 struct terp_chunk
 terp_ranks_chunk(const struct terp_chunk *chunk, enum terp_ranks_part part,
-                 uint64_t ntable)
+                 uint64_t ntable, int number_nbytes)
 {
     struct terp_chunk ranks = *chunk;
 
     if (part == TERP_RANKS_TABLE)
         return (struct terp_chunk){
             .type = chunk->type, .rank = 1, .dims = {ntable}};
-    ranks.type = terp_rank_nbytes(ntable) == 2 ? TERP_UINT16 : TERP_UINT32;
+    ranks.type = number_nbytes == 2   ? TERP_UINT16
+                 : number_nbytes == 4 ? TERP_UINT32
+                                      : TERP_UINT64;
     ranks.big_endian = false;
     return ranks;
 }

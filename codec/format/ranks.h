@@ -1,8 +1,11 @@
 /* The body of a stream of ranks: a sorted table of the chunk's different
- * values, and the place of each value in the table. doc/format.md, "Ranks". */
+ * values, and the place of each value in the table. In the body of a stream of
+ * a grid, higher numbers are values on the grid (codec/format/grid.h).
+ * doc/format.md, "Ranks", "Grid". */
 #pragma once
 
 #include "codec/format/frame.h"
+#include "codec/format/grid.h"
 #include "codec/format/types.h"
 
 TERP_C_BEGIN
@@ -40,15 +43,23 @@ terp_ranks_are_valid(int value_nbytes, uint64_t nvalues, uint64_t ntable)
            ntable <= UINT32_MAX && (value_nbytes > 2 || ntable <= 65536);
 }
 
+/* Whether a chunk with a grid may have a table of `ntable` values. */
+static inline bool
+terp_grid_table_is_valid(uint64_t nvalues, uint64_t ntable)
+{
+    return ntable >= 1 && ntable <= nvalues && ntable <= UINT32_MAX;
+}
+
 static inline TERP_HOST_DEVICE int
 terp_rank_nbytes(uint64_t ntable)
 {
     return ntable <= TERP_RANKS_NARROW_NTABLE ? 2 : 4;
 }
 
-/* The chunk of a part. It is little-endian. */
+/* The chunk of a part. It is little-endian. `number_nbytes` are the bytes of a
+ * rank, or of a number of a grid. */
 struct terp_chunk
 terp_ranks_chunk(const struct terp_chunk *chunk, enum terp_ranks_part part,
-                 uint64_t ntable);
+                 uint64_t ntable, int number_nbytes);
 
 TERP_C_END

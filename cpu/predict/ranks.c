@@ -1,4 +1,5 @@
-/* Finds the different values of a chunk, and replaces ranks by values. */
+/* Finds the different values of a chunk, and replaces ranks and numbers of
+ * grids by values. */
 #include "codec/model/ranks.h"
 
 #include <string.h>
@@ -233,6 +234,33 @@ rises(const struct terp_chunk *chunk, const struct terp_ranked *ranked)
     return true;
 }
 
+/* Fills in values of the table and of a grid. */
+static inline __attribute__((always_inline)) bool
+place(const struct terp_ranked *ranked, uint64_t nvalues, int nbytes,
+      bool swaps)
+{
+    const int number_nbytes = ranked->number_nbytes;
+    const uint8_t *numbers = ranked->ranks;
+    uint8_t *values = ranked->values;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const uint64_t number =
+            load_le(numbers + i * (uint64_t)number_nbytes, number_nbytes);
+        uint64_t bits;
+        if (number < ranked->ntable)
+            bits = load_le((const uint8_t *)ranked->table +
+                               number * (uint64_t)nbytes,
+                           nbytes);
+        else if (!terp_grid_value(&ranked->grid, number - ranked->ntable,
+                                  nbytes, &bits))
+            return false;
+        if (swaps)
+            bits = __builtin_bswap64(bits) >> (64 - 8 * nbytes);
+        store_le(values + i * (uint64_t)nbytes, bits, nbytes);
+    }
+    return true;
+}
+
 static inline __attribute__((always_inline)) bool
 look_up(const struct terp_ranked *ranked, uint64_t nvalues, int nbytes,
         int rank_nbytes, bool swaps)
@@ -255,8 +283,11 @@ static bool
 look_up_values(const struct terp_ranked *ranked, uint64_t nvalues, int nbytes,
                bool swaps)
 {
-    const int rank_nbytes = terp_rank_nbytes(ranked->ntable);
+    const int rank_nbytes = ranked->number_nbytes;
 
+    if (ranked->grid.number_nbytes > 0)
+        return nbytes == 8 ? place(ranked, nvalues, 8, swaps)
+                           : place(ranked, nvalues, 4, swaps);
     return nbytes == 2        ? look_up(ranked, nvalues, 2, rank_nbytes, swaps)
            : nbytes == 8      ? look_up(ranked, nvalues, 8, rank_nbytes, swaps)
            : rank_nbytes == 2 ? look_up(ranked, nvalues, 4, 2, swaps)

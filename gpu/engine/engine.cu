@@ -42,6 +42,7 @@ make_table(void)
     table.forget = cuda_search_forget;
     table.sample = cuda_ranks_sample;
     table.unrank = cuda_ranks_follow;
+    table.sample_grid = cuda_grid_sample;
     table.sample_rows = cuda_columns_sample;
     table.put_together = cuda_columns_put_together;
     table.assemble = cuda_streams_assemble;

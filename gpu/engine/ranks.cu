@@ -1,9 +1,10 @@
-/* Functions of the engine's table for streams of ranks: sampling, which finds
- * the chunks of few different values that are left to the CPU, and decoding. */
+/* Functions of the engine's table for streams of ranks and of grids: sampling,
+ * which finds the chunks that are left to the CPU, and decoding. */
 #include <new>
 
 #include "codec/format/ranks.h"
 #include "codec/format/types.h"
+#include "codec/model/grid.h"
 #include "codec/model/ranks.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/places.cuh"
@@ -159,17 +160,73 @@ cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
     return TERP_OK;
 }
 
+/* Grid: chunks. A thread takes a sample. */
+static __global__ void
+__launch_bounds__(TERP_GRID_NSAMPLES)
+    sample_grids(struct terp_chunk chunk, uint64_t nvalues,
+                 const void *const *src, uint64_t *keys)
+{
+    begin_kernel();
+    keys[(uint64_t)blockIdx.x * TERP_GRID_NSAMPLES + threadIdx.x] =
+        terp_grid_sampled_key(&chunk, src[blockIdx.x], nvalues, threadIdx.x);
+}
+
+static enum terp_status
+sample_grids_on_device(struct terp_session *session,
+                       const struct terp_chunk *chunk, uint64_t n,
+                       const void *const *src, uint64_t *keys_ret)
+{
+    const uint64_t keys_nbytes = n * TERP_GRID_NSAMPLES * sizeof *keys_ret;
+    uint64_t at = 0;
+    const uint64_t src_at = place_take(&at, n * sizeof *src);
+    const uint64_t keys_at = place_take(&at, keys_nbytes);
+    const cuda_session_memory memory(session, at);
+
+    if (memory.at == NULL)
+        return TERP_ERR_MEMORY;
+    return cuda_session_do(session, "sampling grids", [&](cudaStream_t stream) {
+        cudaError_t error =
+            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
+                            cudaMemcpyHostToDevice, stream);
+        if (error == cudaSuccess)
+            error = launch(sample_grids, dim3((unsigned)n),
+                           dim3(TERP_GRID_NSAMPLES), 0, stream, *chunk,
+                           terp_chunk_nvalues(chunk),
+                           (const void *const *)(memory.at + src_at),
+                           (uint64_t *)(memory.at + keys_at));
+        return error == cudaSuccess
+                   ? cudaMemcpyAsync(keys_ret, memory.at + keys_at, keys_nbytes,
+                                     cudaMemcpyDeviceToHost, stream)
+                   : error;
+    });
+}
+
+enum terp_status
+cuda_grid_sample(struct terp_session *session, const struct terp_chunk *chunk,
+                 uint64_t n, const void *const *src, uint64_t *keys_ret)
+{
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+
+    if (!cuda_session_is_host(session, src[0]))
+        return sample_grids_on_device(session, chunk, n, src, keys_ret);
+    for (uint64_t k = 0; k < n; k++)
+        for (uint64_t i = 0; i < TERP_GRID_NSAMPLES; i++)
+            *keys_ret++ = terp_grid_sampled_key(chunk, src[k], nvalues, i);
+    return TERP_OK;
+}
+
 /* ---- values ---- */
 
-/* A chunk whose ranks are replaced by values. */
+/* A chunk whose ranks, or numbers on a grid, are replaced by values. */
 struct ranked {
     const void *table, *ranks;
     void *values;
     uint64_t ntable;
-    /* Initially 0. Set if the table is not ascending or has no value for a
-     * rank.
-     */
+    /* Initially 0. Set if the table is not ascending, or if a rank or number
+     * has no value. */
     unsigned is_bad;
+    int number_nbytes;
+    struct terp_grid grid;
 };
 
 template <typename W, typename R>
@@ -184,12 +241,14 @@ look_up(const struct ranked &ranked, uint64_t i, uint64_t step,
 
     for (; i < nvalues; i += step) {
         const R rank = ranks[i];
-        if (rank >= ranked.ntable) {
+        uint64_t bits = 0;
+        if (rank < ranked.ntable)
+            bits = table[rank];
+        else if (ranked.grid.number_nbytes == 0 ||
+                 !terp_grid_value(&ranked.grid, rank - ranked.ntable, sizeof(W),
+                                  &bits))
             is_good = false;
-            continue;
-        }
-        const W value = table[rank];
-        values[i] = swaps ? swapped(value) : value;
+        values[i] = swaps ? swapped((W)bits) : (W)bits;
     }
     return is_good;
 }
@@ -212,9 +271,11 @@ __launch_bounds__(NTHREADS)
     for (uint64_t i = first + 1; i < ranked.ntable; i += step)
         is_good &= terp_rank_key(type, sizeof(W), table[i - 1]) <
                    terp_rank_key(type, sizeof(W), table[i]);
-    is_good &= terp_rank_nbytes(ranked.ntable) == 2
+    is_good &= ranked.number_nbytes == 2
                    ? look_up<W, uint16_t>(ranked, first, step, nvalues, swaps)
-                   : look_up<W, uint32_t>(ranked, first, step, nvalues, swaps);
+               : ranked.number_nbytes == 4
+                   ? look_up<W, uint32_t>(ranked, first, step, nvalues, swaps)
+                   : look_up<W, uint64_t>(ranked, first, step, nvalues, swaps);
     if (!is_good)
         ranked.is_bad = 1; /* all threads write the same value */
 }
@@ -230,8 +291,13 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
     if (!list.is_made())
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {ranked[k].table, ranked[k].ranks, ranked[k].values,
-                         ranked[k].ntable, 0};
+        list.items[k] = {ranked[k].table,
+                         ranked[k].ranks,
+                         ranked[k].values,
+                         ranked[k].ntable,
+                         0,
+                         ranked[k].number_nbytes,
+                         ranked[k].grid};
     const enum terp_status st =
         cuda_session_do(session, "following ranks", [&](cudaStream_t stream) {
             const uint64_t nblocks =

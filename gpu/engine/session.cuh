@@ -280,6 +280,10 @@ cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
                   bool *maybe_ret);
 
 enum terp_status
+cuda_grid_sample(struct terp_session *session, const struct terp_chunk *chunk,
+                 uint64_t n, const void *const *src, uint64_t *keys_ret);
+
+enum terp_status
 cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const struct terp_ranked *ranked,
                   enum terp_status *status_ret);

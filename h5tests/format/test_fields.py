@@ -12,7 +12,7 @@ import unittest
 REFUSED, SAME, TAKEN, ANY = "refused", "ignored: the same values", "taken", None
 ALL = range(256)
 EXAMPLES = ("huffman", "default", "exact", "listed", "tails", "pointwise", "integers", "lossless",
-            "references", "copies", "floor", "speed", "ranks", "columns")
+            "references", "copies", "floor", "speed", "ranks", "grid", "columns")
 
 
 def hexed(text):
@@ -214,7 +214,7 @@ def frame_cases(s):
     yield from sweep("coding of a stored chunk", s["raw"], 6, lambda v: REFUSED)
     yield from sweep("coding of a constant", s["constant"], 6, lambda v: REFUSED)
     yield from sweep("coding of complex values", s["parts"], 6, lambda v: REFUSED)
-    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "speed", "ranks", "columns"):
+    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "speed", "ranks", "grid", "columns"):
         yield from sweep("prediction of " + name, s[name], 7, lambda v: REFUSED)
     yield from sweep("prediction of a constant", s["constant"], 7, lambda v: REFUSED)
     yield from sweep("prediction", example, 7,
@@ -633,6 +633,56 @@ def ranks_cases(s):
            REFUSED)
 
 
+def grid_cases(s):
+    """The example, and its streams with other heads."""
+    example = s["grid"]
+    width, mantissa, exponent, first, gap, table, numbers = 18, 19, 27, 29, 37, 48, 56
+    yield from sweep("version of grid", example, 4, lambda v: REFUSED)
+    yield from sweep("values of the table", example, 17, lambda v: REFUSED)
+    yield from sweep("bytes of a number", example, width, lambda v: REFUSED)
+    yield from sweep("upper byte of m", example, mantissa + 7,
+                     lambda v: TAKEN if v >= 128 else REFUSED)
+    yield from sweep("lower byte of m", example, mantissa, lambda v: ANY)
+
+    def scaled(e):
+        return put(example, exponent, struct.pack("<H", e + 4095))
+
+    # The values lie between m 2^e and 6 m 2^e, where m is 0.8 times 2^64.
+    for e, kind in ((-1085, TAKEN), (-1086, REFUSED), (957, TAKEN), (958, REFUSED),
+                    (-4095, REFUSED), (4095, REFUSED), (4096, REFUSED), (61440, REFUSED)):
+        yield "a step of 2^%d" % e, example, scaled(e), kind
+
+    def integers(f, g=1):
+        return put(example, first, struct.pack("<qQ", f, g))
+
+    most = 1 << 62
+    for f, g, kind in ((-3, 1, TAKEN), (most, 1, TAKEN), (-most, 1, TAKEN), (most + 1, 1, REFUSED),
+                       (-most - 1, 1, REFUSED), (1, 0, REFUSED), (1, 7, TAKEN),
+                       (-most, most // 5, TAKEN), (-most, most // 5 + 1, REFUSED),
+                       (-most, most, REFUSED), (1, most + 1, REFUSED), (1, 1 << 63, REFUSED)):
+        yield "first %d, gap %d" % (f, g), example, integers(f, g), kind
+    for at in (46, numbers):
+        # The table of one value may be constant.
+        yield from sweep("coding within a grid", example, at,
+                         lambda v, at=at: SAME if v == 1 and at < numbers else REFUSED)
+        yield from sweep("prediction within a grid", example, at + 1, lambda v: REFUSED)
+    yield from sweep("a number", example, numbers + 2, lambda v: TAKEN)
+    as_float32 = put(example, 5, b"\0", 1)
+    yield ("float32", example,
+           put(as_float32[:45] + b"\x06\0\0" + bytes(4) + as_float32[numbers:], 4, b"\2"), TAKEN)
+
+    def table_of(*values):
+        inner = b"\0\0" + struct.pack("<%dd" % len(values), *values)
+        return (example[:17] + uleb(len(values)) + example[18:45] + uleb(len(inner)) + inner
+                + example[numbers:])
+
+    yield "a table of two", example, table_of(-1, 1), TAKEN
+    yield "a falling table", example, table_of(1, -1), REFUSED
+    yield "more values than the chunk", example, table_of(1, 2, 3, 4, 5, 6, 7), REFUSED
+    yield "as many values", example, table_of(1, 2, 3, 4, 5, 6), TAKEN
+    yield "integers", example, put(example, 5, b"\x30", 1)[:17] + b"\6" + example[17:], REFUSED
+
+
 def columns_cases(s):
     """The example, and streams of 3 x 3 uint8 that are made here."""
     example = s["columns"]
@@ -899,6 +949,9 @@ class FieldsTest(unittest.TestCase):
 
     def test_ranks(self):
         self.check(ranks_cases(self.streams))
+
+    def test_grid(self):
+        self.check(grid_cases(self.streams))
 
     def test_columns(self):
         self.check(columns_cases(self.streams))

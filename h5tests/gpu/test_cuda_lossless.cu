@@ -789,7 +789,56 @@ device_decodes_ranks(void **state)
     }
 }
 
-/* Chunks of few different values among others: the device says which. */
+static struct terp_stream
+stream_of_decimals(const struct terp_chunk *chunk, uint64_t every)
+{
+    struct terp_params params = {};
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    decimals_make(chunk, every, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_VERSION_AT], 2);
+    free(values);
+    return stream;
+}
+
+/* Grids, with and without exceptions; as parts; and other streams in the same
+ * call. */
+static void
+device_decodes_grids(void **state)
+{
+    static const struct terp_chunk wholes[] = {
+        {TERP_FLOAT32, true, false, 3, {5, 20, 60}},
+        {TERP_FLOAT64, false, true, 3, {5, 20, 60}},
+        {TERP_COMPLEX64, true, false, 3, {5, 20, 60}},
+    };
+
+    (void)state;
+    for (const struct terp_chunk &chunk : wholes) {
+        struct streams *all = no_streams(&chunk);
+        add_stream(all, stream_of_decimals(&chunk, 0));
+        add_stream(all, stream_of_decimals(&chunk, 50));
+        add_stream(all, stream_of_decimals(&chunk, 29));
+        add_stream(all, stream_of_few(&chunk, 300));
+        add_stream(all, stream_of_field(&chunk, TERP_FIELD_ROUGH, 1e-3,
+                                        TERP_CODING_RAW));
+        const int nmade = all->n;
+        for (enum terp_memory memory : memories)
+            for (uint64_t step = 1; step <= 4; step *= 4)
+                assert_int_equal(check_streams(all, memory, step), nmade);
+        for (uint64_t at = 4; at < 120; at += 3)
+            for (int sealed = 0; sealed < 2; sealed++)
+                add_damaged(all, &all->stream[1], at * 7 % 400 + 4,
+                            1u << at % 8, sealed > 0);
+        assert_in_range(check_streams(all, memories[chunk.big_endian], 1),
+                        nmade, all->n);
+        free_streams(all);
+    }
+}
+
+/* Chunks of few different values, and of decimals, among others: the device
+ * says which. */
 static void
 device_leaves_few_values(void **state)
 {
@@ -807,7 +856,7 @@ device_leaves_few_values(void **state)
         some = (uint8_t *)terp_case_alloc(nbytes);
     terp_field_make(TERP_FIELD_ROUGH, &shape, values[0]);
     few_make(&shape, 300, values[1]);
-    terp_field_make(TERP_FIELD_FINE, &shape, values[2]);
+    decimals_make(&shape, 0, values[2]);
     for (enum terp_memory memory : memories)
         for (int format = 0; format < 2; format++) {
             const struct terp_cuda_call where = {memory, false, NULL, 0, NULL};
@@ -826,7 +875,7 @@ device_leaves_few_values(void **state)
                 struct terp_stream stream =
                     terp_case_encode(&params, &shape, values[i], 1);
                 const void *from = dst[i];
-                const bool is_left = i == 1 && format == 0;
+                const bool is_left = i > 0 && format == 0;
                 assert_int_equal(made_nbytes[i], is_left ? 0 : stream.nbytes);
                 engine->copy(device, &where, 1, &to, &from, &made_nbytes[i]);
                 check_bytes("stream", i, 0, made, stream.bytes, made_nbytes[i]);
@@ -941,6 +990,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_decodes_ranks),
+        cmocka_unit_test(device_decodes_grids),
         cmocka_unit_test(device_leaves_few_values),
         cmocka_unit_test(device_decodes_columns),
         cmocka_unit_test(device_leaves_tables),

@@ -1,5 +1,5 @@
 /* Chunks of few different values, which have no step in common: for streams of
- * ranks. */
+ * ranks. Chunks of decimals: for streams of grids. */
 #pragma once
 
 #include "h5tests/support/fields.h"
@@ -39,4 +39,28 @@ few_make(const struct terp_chunk *chunk, uint64_t nlevels, uint8_t *values)
     for (uint64_t i = 0; i < nvalues; i++)
         value_put(chunk, values, i,
                   few_bits(chunk->type, few_level(nlevels, i)));
+}
+
+/* Decimals of a type of floats, which rise and fall: too many different ones
+ * for ranks. Every `every`-th value is NaN, -0.0 or another exception; 0: none
+ * is. */
+static inline void
+decimals_make(const struct terp_chunk *chunk, uint64_t every, uint8_t *values)
+{
+    const uint64_t nvalues = chunk_nvalues(chunk);
+    const bool is_wide = value_nbytes(chunk->type) == 8;
+    int64_t k = 123456;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const uint64_t random = terp_field_mix(i);
+        const double value = is_wide ? (double)k / 1e6 : (double)k / 1e3;
+        k += (int64_t)(random % 2048) - (k > 600000 ? 1200 : 800);
+        if (every > 0 && i % every == every / 2)
+            value_put(chunk, values, i,
+                      i % 3 == 0   ? value_to_bits(chunk->type, -0.0)
+                      : i % 3 == 1 ? value_to_bits(chunk->type, 0.0) - 1
+                                   : value_to_bits(chunk->type, 1e30));
+        else
+            value_put(chunk, values, i, value_to_bits(chunk->type, value));
+    }
 }

@@ -38,6 +38,7 @@ static const struct {
     const char *name;
 } codings[INFO_NCODINGS] = {
     [INFO_CODING_SPEED] = {TERP_CODING_SPEED, "speed"},
+    [INFO_CODING_GRID] = {TERP_CODING_GRID, "grid"},
     [INFO_CODING_COLUMNS] = {TERP_CODING_COLUMNS, "columns"},
     [INFO_CODING_RANKS] = {TERP_CODING_RANKS, "ranks"}};
 

@@ -24,6 +24,7 @@ enum info_kind {
 /* Codings that only streams of version 2 have. */
 enum info_coding {
     INFO_CODING_SPEED,
+    INFO_CODING_GRID,
     INFO_CODING_COLUMNS,
     INFO_CODING_RANKS,
     INFO_NCODINGS

@@ -1,0 +1,215 @@
+/* Streams of grids, of version 2: chunks of decimals and other multiples of a
+ * step. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/frame.h"
+#include "codec/format/grid.h"
+#include "codec/model/grid.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/few.h"
+#include "h5tests/support/reader.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct terp_params lossless = {.size = sizeof lossless,
+                                            .bound_mode = TERP_BOUND_ABSOLUTE};
+
+static enum terp_coding
+coding_of(const struct terp_stream *stream)
+{
+    return (enum terp_coding)stream->bytes[TERP_FRAME_CODING_AT];
+}
+
+/* Encodes a chunk. The stream is of `coding`; both decoders give the values
+ * back, and the first one some of them. */
+static struct terp_stream
+check_as(const char *name, const struct terp_params *params,
+         const struct terp_chunk *chunk, const uint8_t *values,
+         enum terp_coding coding)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const struct terp_stream stream =
+        terp_case_encode(params, chunk, values, 1);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+    uint64_t got;
+    bool both;
+
+    if (coding_of(&stream) != coding)
+        fail_msg("%s: coding %d", name, (int)coding_of(&stream));
+    assert_int_equal(
+        terp_decode(stream.bytes, stream.nbytes, decoded, nbytes, &got, 3),
+        TERP_OK);
+    assert_memory_equal(decoded, values, nbytes);
+    assert_true(
+        reader_agrees(stream.bytes, stream.nbytes, UINT64_MAX, true, &both));
+    assert_true(both);
+    for (uint64_t step = 2; step <= 16; step *= 2)
+        assert_int_equal(
+            terp_case_check_coarse(name, &stream, decoded, step, 1), TERP_OK);
+    free(decoded);
+    return stream;
+}
+
+static void
+decimals_come_back_by_their_integers(void **state)
+{
+    static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64,
+                                           TERP_COMPLEX64, TERP_COMPLEX128};
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 1, {20011}},
+        {TERP_FLOAT32, false, false, 3, {17, 35, 37}},
+        {TERP_FLOAT32, false, true, 3, {17, 35, 37}}};
+    static const uint64_t every[] = {0, 97, 29};
+
+    (void)state;
+    for (size_t t = 0; t < COUNT(types); t++)
+        for (size_t s = 0; s < COUNT(shapes); s++)
+            for (size_t n = 0; n < COUNT(every); n++) {
+                struct terp_chunk chunk = shapes[s];
+                char name[64];
+                chunk.type = types[t];
+                chunk.big_endian = (t + s + n) % 2 > 0;
+                snprintf(name, sizeof name, "%s, shape %d, exceptions %d",
+                         terp_type_name(chunk.type), (int)s, (int)every[n]);
+                uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+                decimals_make(&chunk, every[n], values);
+                const struct terp_stream stream = check_as(
+                    name, &lossless, &chunk, values,
+                    terp_type_nparts(chunk.type) > 1 ? TERP_CODING_PARTS
+                                                     : TERP_CODING_GRID);
+                assert_int_equal(stream.bytes[TERP_FRAME_VERSION_AT], 2);
+                terp_case_check_threads(&lossless, &chunk, values);
+                free(stream.bytes);
+                free(values);
+            }
+}
+
+/* Ten significant digits of tiny numbers; products with a float; multiples of
+ * a power of two; integers of many bits. */
+static void
+other_steps_are_found(void **state)
+{
+    const struct terp_chunk wide = {TERP_FLOAT64, false, false, 1, {12000}};
+    const struct terp_chunk narrow = {TERP_FLOAT32, false, false, 1, {12000}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&wide));
+
+    (void)state;
+    for (int kind = 0; kind < 5; kind++) {
+        const struct terp_chunk *chunk = kind == 1 ? &narrow : &wide;
+        int64_t k = 0;
+        for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+            char text[32];
+            double x = 0;
+            k += kind == 3 ? (int64_t)(terp_field_mix(i) % 5)
+                           : (int64_t)(terp_field_mix(i) % 4096) - 2000;
+            switch (kind) {
+            case 0:
+                snprintf(text, sizeof text, "%.9e",
+                         1e-20 + (double)k * 1.2345678e-26);
+                x = strtod(text, NULL);
+                break;
+            case 1:
+                x = (double)((float)k * 0.01f);
+                break;
+            case 2:
+                x = (double)k * 0.001;
+                break;
+            case 3:
+                x = 1.7e9 + (double)k / 1024;
+                break;
+            default:
+                x = (double)k * 1e12;
+            }
+            value_put(chunk, values, i, value_to_bits(chunk->type, x));
+        }
+        char name[16];
+        snprintf(name, sizeof name, "kind %d", kind);
+        free(check_as(name, &lossless, chunk, values, TERP_CODING_GRID).bytes);
+    }
+    free(values);
+}
+
+/* Values without a step; too many exceptions; small chunks; version 1; effort
+ * `fast`; a bound. */
+static void
+other_chunks_have_no_grid(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT64, false, false, 2, {61, 331}};
+    const struct terp_chunk small = {TERP_FLOAT64, false, false, 1, {4095}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    for (int c = 0; c < 6; c++) {
+        const struct terp_chunk *own = c == 2 ? &small : &chunk;
+        struct terp_params params = lossless;
+        decimals_make(own, c == 1 ? 4 : 0, values);
+        if (c == 0)
+            terp_field_make(TERP_FIELD_NOISE, own, values);
+        params.format = c == 3 ? 1 : 0;
+        params.effort = c == 4 ? TERP_EFFORT_FAST : TERP_EFFORT_DEFAULT;
+        params.bound = c == 5 ? 1e-3 : 0;
+        const struct terp_stream stream =
+            terp_case_encode(&params, own, values, 1);
+        if (stream.bytes[TERP_FRAME_VERSION_AT] != 1)
+            fail_msg("case %d: version 2", c);
+        free(stream.bytes);
+    }
+    free(values);
+}
+
+/* A value is the product rounded once, also where doubles round twice. */
+static void
+products_are_rounded_once(void **state)
+{
+    static const struct {
+        uint64_t mantissa;
+        int exponent;
+        int64_t k;
+        int nbytes;
+        uint64_t bits;
+    } cases[] = {{UINT64_C(1) << 63, -63, 3, 8, 0x4008000000000000},
+                 {UINT64_C(1) << 63, -63, -3, 4, 0xc0400000},
+                 {UINT64_C(1) << 63, -63, 16777217, 4, 0x4b800000}, /* a tie */
+                 {UINT64_C(1) << 63, -63, 16777219, 4, 0x4b800002},
+                 {(UINT64_C(1) << 63) + 1, -63, 16777217, 4, 0x4b800001},
+                 {UINT64_MAX, -64, 1, 4, 0x3f800000},
+                 {UINT64_C(0xCCCCCCCCCCCCCCCD), -67, 3, 8, 0x3fd3333333333333},
+                 {UINT64_C(1) << 63, -1085, 1, 8, 0x0010000000000000},
+                 {UINT64_C(1) << 63, 960, 1, 8, 0x7fe0000000000000},
+                 {UINT64_C(1) << 63, -189, -1, 4, 0x80800000},
+                 {UINT64_C(1) << 63, 64, -1, 4, 0xff000000},
+                 {UINT64_C(1) << 63, 4095, 0, 8, 0}};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        struct terp_grid grid = {.mantissa = cases[c].mantissa,
+                                 .exponent = cases[c].exponent};
+        uint64_t bits = 0;
+        assert_true(terp_grid_bits(&grid, cases[c].k, cases[c].nbytes, &bits));
+        if (bits != cases[c].bits)
+            fail_msg("case %d: %llx", (int)c, (unsigned long long)bits);
+        /* One step beyond the limits of normal numbers. */
+        if (c >= 7 && c < 11) {
+            grid.exponent += grid.exponent < -70 ? -1 : 1;
+            assert_false(
+                terp_grid_bits(&grid, cases[c].k, cases[c].nbytes, &bits));
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decimals_come_back_by_their_integers),
+        cmocka_unit_test(other_steps_are_found),
+        cmocka_unit_test(other_chunks_have_no_grid),
+        cmocka_unit_test(products_are_rounded_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
