@@ -177,6 +177,31 @@ write_few(const char *folder)
     }
 }
 
+/* Decimals, whose streams have grids. */
+static void
+write_decimals(const char *folder)
+{
+    static uint8_t values[4200 * 8];
+    static uint8_t stream[sizeof values + TERP_MAX_FRAME_NBYTES];
+
+    for (int choice = 0; choice < 4; choice++) {
+        const struct terp_chunk chunk = {.type = choice % 2 == 0 ? TERP_FLOAT32
+                                                                 : TERP_FLOAT64,
+                                         .big_endian = choice == 3,
+                                         .rank = 2,
+                                         .dims = {60, 70}};
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        uint64_t stream_nbytes;
+        decimals_make(&chunk, choice < 2 ? 0 : 50, values);
+        if (terp_encode(&params, &chunk, values, stream, sizeof stream,
+                        &stream_nbytes, 1) != TERP_OK) {
+            fprintf(stderr, "cannot encode decimals, %d\n", choice);
+            exit(1);
+        }
+        write_file(folder, "stream", stream, stream_nbytes);
+    }
+}
+
 /* Tables, whose streams have columns. */
 static void
 write_tables(const char *folder)
@@ -339,6 +364,7 @@ main(int argc, char **argv)
     }
     write_streams(argv[1], with_files);
     write_few(argv[1]);
+    write_decimals(argv[1]);
     write_tables(argv[1]);
     write_cd_values(argv[1]);
     write_compound(argv[1]);

@@ -137,7 +137,7 @@ make_sample(enum terp_type type, uint64_t *keys, struct sample *sample)
     sample->n = n;
 }
 
-/* How many values are not on the grid; it stops at the first after `most`. */
+/* How many values are not on the grid; more than `most` are not counted. */
 static int
 count_misses(const struct sample *sample, const struct terp_grid *grid,
              int most)
@@ -145,11 +145,13 @@ count_misses(const struct sample *sample, const struct terp_grid *grid,
     const double inverse = terp_grid_inverse(grid);
     int nmisses = 0;
 
-    for (int i = 0; i < sample->n && nmisses <= most; i++) {
+    for (int i = 0; i < sample->n; i++) {
         int64_t k;
-        nmisses += !terp_grid_integer(grid, inverse, sample->nbytes,
-                                      sample->bits[i], &k);
-        if (i == NFIRST - 1 && nmisses > NFIRST / 3)
+        if (terp_grid_integer(grid, inverse, sample->nbytes, sample->bits[i],
+                              &k))
+            continue;
+        nmisses++;
+        if (nmisses > most || (i < NFIRST && nmisses > NFIRST / 3))
             return most + 1;
     }
     return nmisses;
@@ -157,23 +159,34 @@ count_misses(const struct sample *sample, const struct terp_grid *grid,
 
 /* ---- decimals ---- */
 
-/* The decimal places with which no value could be on a grid: fewer than
- * *first_ret, or *end_ret and more. Values are judged by the middle one of the
- * magnitudes, because fill values are large. */
+/* The middle one of the magnitudes of the first values. */
+static double
+middle_of(const struct sample *sample)
+{
+    const uint64_t sign = UINT64_C(1) << (8 * sample->nbytes - 1);
+    uint64_t sorted[NFIRST];
+
+    for (int i = 0; i < NFIRST; i++) {
+        const uint64_t magnitude = sample->bits[i] & (sign - 1);
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > magnitude; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = magnitude;
+    }
+    return terp_grid_double(sample->nbytes, sorted[NFIRST / 2]);
+}
+_Static_assert(NFIRST <= MIN_NDISTINCT, "A sample has so many values.");
+
+/* The first number of decimal places with which values could be on a grid, and
+ * the end. Values are judged by the middle magnitude, because fill values are
+ * large. */
 static void
 limit_places(const struct sample *sample, int *first_ret, int *end_ret)
 {
     const double most = sample->nbytes == 8 ? 0x1p50 : 0x1p20;
-    const uint64_t sign = UINT64_C(1) << (8 * sample->nbytes - 1);
-    uint64_t magnitudes[TERP_GRID_NSAMPLES], room[TERP_GRID_NSAMPLES];
+    const double middle = middle_of(sample);
     double power = 1;
 
-    for (int i = 0; i < sample->n; i++)
-        magnitudes[i] = sample->bits[i] & (sign - 1);
-    terp_ranks_sort((uint64_t)sample->n, sample->nbytes, magnitudes, room, NULL,
-                    NULL);
-    const double middle =
-        terp_grid_double(sample->nbytes, magnitudes[sample->n / 2]);
     *first_ret = *end_ret = 0;
     if (!(middle > 1e-40 && middle < 1e40))
         return;
@@ -192,33 +205,47 @@ limit_places(const struct sample *sample, int *first_ret, int *end_ret)
     }
 }
 
-static bool
-find_decimal(const struct sample *sample, bool is_product,
-             struct terp_grid *grid_ret)
+/* The search for a decimal step: the best one so far, and its cost. */
+struct search {
+    const struct sample *sample;
+    struct terp_grid best;
+    int cost;
+    bool has_one;
+};
+
+static void
+try_step(struct search *search, const struct terp_grid *grid, int e)
 {
-    const int most = sample->n / TERP_GRID_FITS_OF;
-    int first, end, least = 0;
-    bool has_one = false;
+    const int n = search->sample->n, most = n / TERP_GRID_FITS_OF;
+    const int nmisses = count_misses(search->sample, grid, most);
+    const int cost = nmisses * MISS_COST / n + e * PLACE_COST;
+
+    if (nmisses > most || (search->has_one && cost >= search->cost))
+        return;
+    search->best = *grid;
+    search->cost = cost;
+    search->has_one = true;
+}
+
+static bool
+find_decimal(const struct sample *sample, struct terp_grid *grid_ret)
+{
+    struct search search = {.sample = sample};
+    int first, end;
 
     limit_places(sample, &first, &end);
     for (int e = first; e < end; e++) {
+        const bool had_one = search.has_one;
         struct terp_grid grid = {0};
         set_decimal(&grid, e);
-        if (is_product)
-            round_step(&grid, sample->nbytes);
-        const int nmisses = count_misses(sample, &grid, most);
-        if (nmisses > most)
-            continue;
-        const int cost = nmisses * MISS_COST / sample->n + e * PLACE_COST;
-        if (!has_one || cost < least) {
-            *grid_ret = grid;
-            least = cost;
-        }
-        if (!has_one && end > e + 1 + NMORE)
+        try_step(&search, &grid, e);
+        round_step(&grid, sample->nbytes);
+        try_step(&search, &grid, e);
+        if (!had_one && search.has_one && end > e + 1 + NMORE)
             end = e + 1 + NMORE;
-        has_one = true;
     }
-    return has_one;
+    *grid_ret = search.best;
+    return search.has_one;
 }
 
 /* ---- powers of two ---- */
@@ -278,8 +305,7 @@ terp_grid_find(enum terp_type type, uint64_t *keys, struct terp_grid *grid_ret)
     struct sample sample;
 
     make_sample(type, keys, &sample);
-    if (sample.n < MIN_NDISTINCT || (!find_power(&sample, grid_ret) &&
-                                     !find_decimal(&sample, false, grid_ret) &&
-                                     !find_decimal(&sample, true, grid_ret)))
+    if (sample.n < MIN_NDISTINCT ||
+        (!find_power(&sample, grid_ret) && !find_decimal(&sample, grid_ret)))
         *grid_ret = (struct terp_grid){0};
 }

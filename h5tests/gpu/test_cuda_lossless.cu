@@ -827,10 +827,12 @@ device_decodes_grids(void **state)
         for (enum terp_memory memory : memories)
             for (uint64_t step = 1; step <= 4; step *= 4)
                 assert_int_equal(check_streams(all, memory, step), nmade);
-        for (uint64_t at = 4; at < 120; at += 3)
+        /* The head, and the table. A domain of damaged numbers would be left
+         * to the CPU. */
+        for (uint64_t at = 4; at < 64; at += 2)
             for (int sealed = 0; sealed < 2; sealed++)
-                add_damaged(all, &all->stream[1], at * 7 % 400 + 4,
-                            1u << at % 8, sealed > 0);
+                add_damaged(all, &all->stream[1], at, 1u << at * 5 % 8,
+                            sealed > 0);
         assert_in_range(check_streams(all, memories[chunk.big_endian], 1),
                         nmade, all->n);
         free_streams(all);

@@ -665,7 +665,7 @@ class Choice(Repack):
             name = dataset["path"][1:]
             self.assertRegex(text, rf", {name} .*/{name}\n")
             self.assertEqual(dataset["streams"]["codings"],
-                             {**dict.fromkeys(("speed", "columns", "ranks"), 0),
+                             {**dict.fromkeys(("speed", "grid", "columns", "ranks"), 0),
                               name: dataset["streams"]["chunks"]})
         self.assertRegex(self.expect(OK, "info", "-v", both),
                          r"version 2 .*, which terp 1 does not read: \d+ ranks\n")
