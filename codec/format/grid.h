@@ -28,7 +28,7 @@ terp_grid_write(struct writer *writer, const struct terp_grid *grid)
 {
     write_le(writer, (uint64_t)grid->number_nbytes, 1);
     write_le(writer, grid->mantissa, 8);
-    write_le(writer, (uint64_t)(grid->exponent + TERP_GRID_MAX_EXPONENT), 2);
+    write_le(writer, (uint64_t)grid->exponent + TERP_GRID_MAX_EXPONENT, 2);
     write_le(writer, (uint64_t)grid->first, 8);
     write_le(writer, grid->gap, 8);
 }
