@@ -28,7 +28,9 @@ terp_coding_remember(const struct terp_words *words, const struct terp_cd *cd,
 {
     const struct terp_chunk chunk = chunk_to_compare(cd);
 
-    if (terp_cd_may_lose(cd))
+    /* Chunks of other sizes are stored as bytes, without loss. */
+    if (terp_cd_may_lose(cd) &&
+        coded->chunk_nbytes == terp_chunk_nbytes(&cd->chunk))
         terp_history_add(words->n, words->at, &chunk, coded->src, coded->nbytes,
                          values);
 }
