@@ -167,30 +167,23 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
     return st;
 }
 
+/* Encodes a chunk by ranks; or, where `grid` is not NULL, by numbers on the
+ * grid of this step. */
 static enum terp_status
 encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i)
+             uint64_t i, const struct terp_grid *grid)
 {
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const void *src = batch->source.src[i];
     struct terp_found_ranks found = {0};
-    enum terp_status st = coder->engine->rank(
-        coder->session, batch->source.chunk, batch->source.src[i], &found);
+    enum terp_status st;
 
-    if (st == TERP_OK && found.ntable > 0)
-        st = encode_parts(coder, batch, i, &found);
-    terp_coder_release(coder, found.table);
-    terp_coder_release(coder, found.ranks);
-    return st;
-}
-
-/* Encodes a chunk whose values are on a grid of a given step. */
-static enum terp_status
-encode_on_grid(const struct terp_coder *coder, const struct terp_batch *batch,
-               uint64_t i, const struct terp_grid *grid)
-{
-    struct terp_found_ranks found = {.grid = *grid};
-    enum terp_status st = coder->engine->number(
-        coder->session, batch->source.chunk, batch->source.src[i], &found);
-
+    if (grid == NULL) {
+        st = coder->engine->rank(coder->session, chunk, src, &found);
+    } else {
+        found.grid = *grid;
+        st = coder->engine->number(coder->session, chunk, src, &found);
+    }
     if (st == TERP_OK && found.ntable > 0)
         st = encode_parts(coder, batch, i, &found);
     terp_coder_release(coder, found.table);
@@ -313,7 +306,7 @@ terp_ranks_encode(const struct terp_coder *coder,
     enum terp_status st = choose(coder, batch, NULL, are_few, &n, at);
 
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        st = encode_chunk(coder, batch, at[k]);
+        st = encode_chunk(coder, batch, at[k], NULL);
     return st;
 }
 
@@ -336,7 +329,7 @@ encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
         if (coder->engine->is_device)
             batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
         else
-            st = encode_on_grid(coder, batch, at[k], &grid);
+            st = encode_chunk(coder, batch, at[k], &grid);
     }
     return st;
 }

@@ -131,7 +131,7 @@ make_sample(enum terp_type type, uint64_t *keys, struct sample *sample)
             room[n++] = keys[i];
     for (int i = 0; i < n; i++) {
         const int at = i % NFIRST * (n / NFIRST) + i / NFIRST;
-        sample->bits[i] = terp_grid_bits_of_key(
+        sample->bits[i] = terp_rank_float_bits(
             sample->nbytes, room[i < n / NFIRST * NFIRST ? at : i]);
     }
     sample->n = n;
@@ -173,7 +173,7 @@ middle_of(const struct sample *sample)
             sorted[at] = sorted[at - 1];
         sorted[at] = magnitude;
     }
-    return terp_grid_double(sample->nbytes, sorted[NFIRST / 2]);
+    return terp_rank_float(sample->nbytes, sorted[NFIRST / 2]);
 }
 _Static_assert(NFIRST <= MIN_NDISTINCT, "A sample has so many values.");
 

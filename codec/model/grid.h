@@ -37,28 +37,6 @@ terp_grid_sampled_key(const struct terp_chunk *chunk, const void *values,
     return terp_ranks_sampled_key(chunk, values, nvalues, i * every);
 }
 
-/* The bits of the float of a key (terp_rank_key). */
-static inline uint64_t
-terp_grid_bits_of_key(int nbytes, uint64_t key)
-{
-    const uint64_t top = UINT64_C(1) << (8 * nbytes - 1);
-
-    return key & top ? key ^ top : key ^ (top | (top - 1));
-}
-
-/* The value of a float. */
-static inline double
-terp_grid_double(int nbytes, uint64_t bits)
-{
-    const uint32_t narrow_bits = (uint32_t)bits;
-    float narrow;
-
-    if (nbytes == 8)
-        return double_of_bits(bits);
-    memcpy(&narrow, &narrow_bits, sizeof narrow);
-    return (double)narrow;
-}
-
 /* The integer whose value a float may be: the quotient of the float and the
  * step, rounded. False: the float is not on the grid. `inverse` is
  * terp_grid_inverse. */
@@ -69,7 +47,7 @@ terp_grid_integer(const struct terp_grid *grid, double inverse, int nbytes,
     /* Larger integers save too few bits of a value. */
     const double most = nbytes == 8 ? 0x1p50 : 0x1p20;
     const double magic = 0x1.8p52; /* its sum with x rounds x */
-    const double quotient = terp_grid_double(nbytes, bits) * inverse;
+    const double quotient = terp_rank_float(nbytes, bits) * inverse;
     uint64_t made;
 
     if (!(quotient > -most && quotient < most))

@@ -189,15 +189,8 @@ static double
 value_of_key(enum terp_type type, uint64_t key)
 {
     const int nbytes = terp_value_nbytes(type);
-    const uint64_t top = UINT64_C(1) << (8 * nbytes - 1);
-    const uint64_t bits = key & top ? key ^ top : key ^ (top | (top - 1));
-    const uint32_t narrow_bits = (uint32_t)bits;
-    float narrow;
 
-    if (nbytes == 8)
-        return double_of_bits(bits);
-    memcpy(&narrow, &narrow_bits, sizeof narrow);
-    return (double)narrow;
+    return terp_rank_float(nbytes, terp_rank_float_bits(nbytes, key));
 }
 
 /* The logarithm of a positive number, in 1/16, linear between powers of two. */

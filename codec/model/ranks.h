@@ -81,6 +81,28 @@ terp_ranks_sampled_key(const struct terp_chunk *chunk, const void *values,
     return terp_rank_key(chunk->type, nbytes, bits);
 }
 
+/* The bits of the float of a key (terp_rank_key). */
+static inline uint64_t
+terp_rank_float_bits(int nbytes, uint64_t key)
+{
+    const uint64_t top = UINT64_C(1) << (8 * nbytes - 1);
+
+    return key & top ? key ^ top : key ^ (top | (top - 1));
+}
+
+/* The value of a float. */
+static inline double
+terp_rank_float(int nbytes, uint64_t bits)
+{
+    const uint32_t narrow_bits = (uint32_t)bits;
+    float narrow;
+
+    if (nbytes == 8)
+        return double_of_bits(bits);
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return (double)narrow;
+}
+
 static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_max_ntable(uint64_t nvalues)
 {

@@ -131,7 +131,7 @@ write_numbers(const struct numbering *it, const struct terp_found_ranks *found)
 
     for (uint64_t i = 0; i < found->ntable; i++)
         store_le(table + i * (uint64_t)nbytes,
-                 terp_grid_bits_of_key(nbytes, it->keys[i]), nbytes);
+                 terp_rank_float_bits(nbytes, it->keys[i]), nbytes);
     for (uint64_t i = 0; i < it->nvalues; i++) {
         const int64_t k = it->integers[i];
         const uint64_t number =
