@@ -466,8 +466,8 @@ struct terp_engine {
                                struct terp_found_ranks *found_ret);
 
     /* Replaces the ranks or numbers of chunks by values in the chunk's byte
-     * order. status_ret[k] is TERP_ERR_CORRUPT if the table of chunk k is not
-     * ascending, or if a rank or number has no value. */
+     * order. status_ret[k] is TERP_ERR_CORRUPT if the table of chunk k does
+     * not ascend, or if a rank or number stands for no value. */
     enum terp_status (*unrank)(struct terp_session *session,
                                const struct terp_chunk *chunk, uint64_t n,
                                const struct terp_ranked *ranked,

@@ -284,9 +284,9 @@ begin(const void *caller, const struct request *request, void **req)
     return moved == VOL_MOVED;
 }
 
-/* Waits for what is pending in the request's files; or, if not `waits`, only
- * fails if an earlier write did. Nothing is pending for a dataset that terp
- * does not move, so calls for small datasets between others do not wait. */
+/* With `waits`, completes the pending transfers of the request's files. Without
+ * it, reports only whether an earlier write failed. Datasets that terp does not
+ * move have no pending transfers, so calls for small datasets do not wait. */
 static herr_t
 settle(const void *caller, const struct request *request, bool waits)
 {

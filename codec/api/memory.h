@@ -27,8 +27,8 @@ struct terp_pinned {
 };
 
 /* Allocates pinned memory; terp_memory_unpin releases it. False: the run's
- * values are not on the host, it does not use the device, or there is no such
- * memory. */
+ * values are on the device, the run uses the CPU alone, or the allocation
+ * fails. */
 bool
 terp_memory_pin(struct terp_run *run, uint64_t nbytes,
                 struct terp_pinned *pinned_ret);

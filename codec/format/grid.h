@@ -14,7 +14,7 @@ struct terp_grid {
     int exponent;
     int64_t first;
     uint64_t gap;
-    int number_nbytes; /* 2, 4 or 8; 0: there is no grid */
+    int number_nbytes; /* 2, 4 or 8; 0: the chunk has ranks only */
 };
 
 #define TERP_GRID_MAX_EXPONENT 4095

@@ -244,7 +244,8 @@ unlock_queue(void)
     pthread_mutex_unlock(&queue.lock);
 }
 
-/* The child has no thread, and shall not store what its parent stores. */
+/* The parent stores its jobs, and its thread stays with it. The child begins
+ * with an empty queue. */
 static void
 forget_queue(void)
 {
@@ -358,9 +359,9 @@ struct copying {
     const struct terp_array *array;
     const uint8_t *src;
     uint8_t *dst;
-    int ndims;       /* leading dims, beyond which values have no gaps */
-    uint64_t nbytes; /* without gaps */
-    uint64_t npieces, piece_nbytes; /* of these */
+    int ndims;       /* leading dims; along the others values are dense */
+    uint64_t nbytes; /* of a dense run */
+    uint64_t npieces, piece_nbytes; /* of a run */
 };
 
 static void

@@ -53,7 +53,7 @@ struct terp_h5_writing;
 /* Begins what terp_h5_write does, with its arguments, and returns while a
  * thread of the library encodes. On success *writing_ret belongs to the caller,
  * who must pass it to terp_h5_write_wait, which stores the chunks; until then
- * the file may keep its old ones. Otherwise *writing_ret is NULL.
+ * the file may keep its old chunks. Otherwise *writing_ret is NULL.
  *
  * `copies` true: the values are copied before the call returns, by all threads
  * of `options`, and the program may change them; values on the device are
@@ -61,9 +61,9 @@ struct terp_h5_writing;
  * copied, and the values must stay unchanged until terp_h5_write_wait returns.
  *
  * The dataset must stay open until terp_h5_write_wait returns, and `options`'
- * context must live as long. Several writes may have begun; they are encoded in
- * the order of these calls, and stored in the order of the waits. A read sees a
- * write's values after its wait.
+ * context must live as long. Several writes may be pending. They are encoded in
+ * the order in which they began, and stored in the order of the waits. After
+ * the wait, reads return the written values.
  *
  * The library's thread calls no function of HDF5. It uses as many threads as
  * `options` allows, and ends when nothing is left to encode. After a fork only

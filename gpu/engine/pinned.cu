@@ -85,7 +85,7 @@ cuda_pinned_allocate(struct terp_cuda_device *device, uint64_t *nbytes,
     return st;
 }
 
-/* Memory of a lost device is no longer registered. */
+/* With a lost device the registration has ended already. */
 static void
 free_block(struct terp_cuda_device *device, struct cuda_block block)
 {

@@ -222,8 +222,8 @@ struct ranked {
     const void *table, *ranks;
     void *values;
     uint64_t ntable;
-    /* Initially 0. Set if the table is not ascending, or if a rank or number
-     * has no value. */
+    /* Initially 0. Set if the table does not ascend, or if a rank or number
+     * stands for no value. */
     unsigned is_bad;
     int number_nbytes;
     struct terp_grid grid;

@@ -166,7 +166,7 @@ release(struct terp_cuda_device *device, void *at)
     free(at);
 }
 
-/* The fake device has no pinned memory. */
+/* The fake device refuses pinned memory, so callers use ordinary memory. */
 static enum terp_status
 allocate_pinned(struct terp_cuda_device *device, uint64_t *nbytes,
                 void **at_ret)

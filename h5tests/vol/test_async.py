@@ -14,7 +14,8 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-# It ends here if HDF5 has no connectors; HDF5 with connectors has event sets.
+# The import skips the test where HDF5 lacks connectors. Each HDF5 that has
+# connectors also has event sets.
 from test_connector import BatchTest  # noqa: E402
 from terp_files import ABSOLUTE, FILTER, Stderr  # noqa: E402
 
