@@ -105,47 +105,60 @@ cut(const struct bench_field *field, enum terp_type type, uint64_t extent,
 /* ---- chunks ---- */
 
 struct bench_chunks
-bench_chunks_make(const struct bench_field *field, enum terp_type type,
-                  uint64_t extent, uint64_t nchunks, uint64_t nsets,
-                  enum terp_memory memory)
+bench_chunks_alloc(const struct terp_chunk *chunk, uint64_t nchunks,
+                   uint64_t nsets, enum terp_memory memory)
 {
-    const uint64_t dims[] = {extent, extent, extent};
     struct bench_chunks chunks = {};
     uint64_t nitems = nchunks * nsets;
 
-    if (extent > field->extent)
-        bench_fail("field", "is smaller than the chunk");
-    if (terp_chunk_make(type, 3, dims, &chunks.chunk) != TERP_OK)
-        bench_fail("chunk", "is none");
+    chunks.chunk = *chunk;
     chunks.params.bound_mode = TERP_BOUND_RELATIVE;
     chunks.params.bound = 1e-3;
     chunks.memory = memory;
     chunks.step = 1;
     chunks.nsets = nsets;
     chunks.nchunks = nchunks;
-    chunks.chunk_nbytes = terp_chunk_nbytes(&chunks.chunk);
+    chunks.chunk_nbytes = terp_chunk_nbytes(chunk);
     chunks.values = (void **)calloc(nitems, sizeof(void *));
     chunks.streams = (void **)calloc(nitems, sizeof(void *));
     chunks.decoded = (void **)calloc(nitems, sizeof(void *));
     chunks.stream_nbytes = (uint64_t *)calloc(nitems, sizeof(uint64_t));
     chunks.status =
         (enum terp_status *)calloc(nitems, sizeof(enum terp_status));
-    void *values = malloc(chunks.chunk_nbytes);
     if (chunks.values == NULL || chunks.streams == NULL ||
         chunks.decoded == NULL || chunks.stream_nbytes == NULL ||
-        chunks.status == NULL || values == NULL)
+        chunks.status == NULL)
         bench_fail("malloc", "no memory");
     for (uint64_t i = 0; i < nitems; i++) {
         chunks.values[i] = bench_alloc(memory, chunks.chunk_nbytes);
-        chunks.streams[i] =
-            bench_alloc(memory, terp_encode_bound(&chunks.chunk));
+        chunks.streams[i] = bench_alloc(memory, terp_encode_bound(chunk));
         chunks.decoded[i] = bench_alloc(memory, chunks.chunk_nbytes);
+    }
+    return chunks;
+}
+
+struct bench_chunks
+bench_chunks_make(const struct bench_field *field, enum terp_type type,
+                  uint64_t extent, uint64_t nchunks, uint64_t nsets,
+                  enum terp_memory memory)
+{
+    const uint64_t dims[] = {extent, extent, extent};
+    struct terp_chunk chunk;
+
+    if (extent > field->extent)
+        bench_fail("field", "is smaller than the chunk");
+    if (terp_chunk_make(type, 3, dims, &chunk) != TERP_OK)
+        bench_fail("chunk", "is none");
+    struct bench_chunks chunks =
+        bench_chunks_alloc(&chunk, nchunks, nsets, memory);
+    void *values = bench_alloc(TERP_MEMORY_HOST, chunks.chunk_nbytes);
+    for (uint64_t i = 0; i < nchunks * nsets; i++) {
         cut(field, type, extent, i, values);
         bench_check("cudaMemcpy",
                     cudaMemcpy(chunks.values[i], values, chunks.chunk_nbytes,
                                cudaMemcpyDefault));
     }
-    free(values);
+    bench_free(TERP_MEMORY_HOST, values);
     return chunks;
 }
 

@@ -46,6 +46,11 @@ struct bench_chunks {
     enum terp_status *status;
 };
 
+/* Allocates chunks whose values are not set. */
+struct bench_chunks
+bench_chunks_alloc(const struct terp_chunk *chunk, uint64_t nchunks,
+                   uint64_t nsets, enum terp_memory memory);
+
 /* Cuts cubes of `extent` out of the field in C order, starting over at the
  * field's end. */
 struct bench_chunks

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import cuda_profile
@@ -123,6 +124,42 @@ class CudaBench(unittest.TestCase):
             ["step 1", "step 2", "step 4", "step 8"] * 12)
         self.assertEqual({row["what"] for row in rows},
                          {"terp", "special values", "pwr of both signs"})
+
+    def test_speed_of_shapes(self):
+        values = array.array("d", (math.sin(0.1 * i) for i in range(600)))
+        values[17] = 1e20
+        path = self.folder / "wave_3x10x20.f64"
+        path.write_bytes(values.tobytes())
+        got = subprocess.run([PROGRAMS / "cuda_shapes", path, "1e20"],
+                             capture_output=True, text=True,
+                             env=os.environ | {"TERP_BENCH_REPS": "1"})
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        rows = list(csv.DictReader(io.StringIO(got.stdout)))
+        self.assertEqual([(row["bound"], row["pipeline"]) for row in rows],
+                         [(bound, pipeline) for bound in ("1e-3", "lossless")
+                          for pipeline in ("ratio", "huffman", "speed")])
+        for row in rows:
+            self.assertEqual((row["field"], row["type"], row["shape"]),
+                             ("wave", "float64", "3x10x20"))
+            if row["bound"] == "1e-3":
+                self.assertGreater(float(row["max_err_over_bound"]), 0.1, row)
+
+    def test_fields_of_shapes_have_fill_values(self):
+        try:
+            import numpy as np
+            import scipy.fft  # noqa: F401
+        except ImportError:
+            self.skipTest("needs numpy and scipy")
+        import cuda_shapes
+        shapes = {"plain": ((10, 20), "f64", 5, None),
+                  "filled": ((5, 6, 7), "f32", 2, 1e20)}
+        with unittest.mock.patch.dict(cuda_shapes.FIELDS, shapes, clear=True):
+            plain = cuda_shapes.write(self.folder, "plain")
+            filled = cuda_shapes.write(self.folder, "filled")
+        self.assertEqual(plain.name, "plain_10x20.f64")
+        self.assertAlmostEqual(np.fromfile(plain, "<f8").std(), 1, places=5)
+        fills = (np.fromfile(filled, "<f4") == np.float32(1e20)).mean()
+        self.assertTrue(0.1 < fills < 0.6, fills)
 
     def test_batch_in_device_memory_can_be_profiled(self):
         self.assertEqual(

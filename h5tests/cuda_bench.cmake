@@ -19,15 +19,17 @@ endfunction()
 
 # Benchmark and engine must share one runtime, so that both know the same
 # memory.
-set(speed_files ${bench}/cuda_speed.cu ${bench}/cuda_bench.cu)
-set_source_files_properties(${speed_files} PROPERTIES LANGUAGE CXX)
-add_executable(emulated_speed ${speed_files})
-target_include_directories(emulated_speed
-  PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/emulator)
-target_compile_options(emulated_speed PRIVATE ${terp_cuda_cxx_flags})
-target_link_libraries(emulated_speed
-  PRIVATE terp_codec terp_cuda_emulated_library)
-terp_name_bench(speed)
+foreach(name speed shapes)
+  set(files ${bench}/cuda_${name}.cu ${bench}/cuda_bench.cu)
+  set_source_files_properties(${files} PROPERTIES LANGUAGE CXX)
+  add_executable(emulated_${name} ${files})
+  target_include_directories(emulated_${name}
+    PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/emulator)
+  target_compile_options(emulated_${name} PRIVATE ${terp_cuda_cxx_flags})
+  target_link_libraries(emulated_${name}
+    PRIVATE terp_codec terp_cuda_emulated_library)
+  terp_name_bench(${name})
+endforeach()
 
 # Benchmarks of single stages.
 foreach(name index books)

@@ -14,7 +14,8 @@
 #     failures   no device, no memory, a reset or lost device...: the CPU must
 #                replace the GPU
 #     threads    8 threads with one context
-#     measure    benchmarks of speed, of the index's layouts and of codebooks
+#     measure    benchmarks of speed, of shapes, of the index's layouts and of
+#                codebooks
 #     profile    time, traffic and instructions of each kernel
 #     h5         compares blocks of datasets in device memory with HDF5 and the
 #                filter, and terp repack with CPU, GPU and both: same chunks, same
@@ -51,7 +52,7 @@
 # TERP_GPU_ARCH: the architecture to build for (such as "90-real"; by default the GPU's)
 # TERP_FIELD: the field to measure (pres; bench/cuda_field.py has others)
 # TERP_FIELD_EXTENT: its extent (512)
-# TERP_BENCHMARKS: the benchmarks of measure ("speed index books")
+# TERP_BENCHMARKS: the benchmarks of measure ("speed shapes index books")
 # TERP_SPEED_PARTS: the sections of speed ("device small host crossover")
 # TERP_H5_FOLDER: the folder for files of h5 and mpi (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize send one call in this many to the device
@@ -297,7 +298,12 @@ benchmark() {
 stage_measure() {
     local path failed=0 name parts=()
     path=$(field) || return 1
-    for name in ${TERP_BENCHMARKS:-speed index books}; do
+    for name in ${TERP_BENCHMARKS:-speed shapes index books}; do
+        if [ "$name" = shapes ]; then
+            benchmark cuda_shapes python3 -B bench/cuda_shapes.py \
+                "$build/bench/cuda_shapes" "$build/fields" || failed=1
+            continue
+        fi
         if [ "$name" = speed ]; then
             read -ra parts <<<"${TERP_SPEED_PARTS:-}"
         fi
