@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures where the CUDA engine spends its time.
-`cuda_profile.py CUDA_SPEED FIELD [PIPELINE:EXTENT:NCHUNKS...]` runs one encode and
-one decode under Nsight Compute (ncu), and prints a table of their kernels. Each
-kernel is measured twice, and the shorter time counts: the first may have had cold
-clocks.
+`cuda_profile.py CUDA_SPEED FIELD [PIPELINE:EXTENT:NCHUNKS...]`, or
+`cuda_profile.py CUDA_SHAPES FIELD PIPELINE:BOUND...`, runs one encode and one decode
+under Nsight Compute (ncu), and prints a table of their kernels. Each kernel is
+measured twice, and the shorter time counts: the first may have had cold clocks.
 
 Kernels are measured alone, one after another, without the gaps between them.
 `limit` is what bounds a kernel: instructions, if more than 60 % of the issue slots
