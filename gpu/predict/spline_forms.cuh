@@ -73,9 +73,14 @@ combine_reached(enum terp_form form, const struct reached<T> &points)
     }
 }
 
+/* Most points have a form that reads all points, which are then loaded without
+ * asking for each. */
 template <typename T, typename F>
 static __device__ __forceinline__ T
 combine_at(enum terp_form form, const F &at)
 {
+    if (form == TERP_FORM_EIGHT)
+        return TERP_EIGHT(at(-3), at(-2), at(-1), at(0), at(1), at(2), at(3),
+                          at(4));
     return combine_reached(form, reach<T>(form, at));
 }
