@@ -13,7 +13,12 @@ template <typename Word> struct encoding_memory {
     Word base, other;
     struct terp_speed_box box;
     unsigned tile, first, first_coded;
+    /* of a tile with exceptions: the value that most have, the rows of each
+     * group that are exceptions, and that have this value, and what groups
+     * before have, and all: struct exceptions_count */
+    Word fill;
     uint16_t mask[SPEED_NTHREADS], same[SPEED_NTHREADS];
+    int before[SPEED_NTHREADS], all;
 };
 
 /* The tile of a block. */
@@ -22,11 +27,31 @@ template <typename Word> struct tile_at_work {
     const struct speed_numbers &numbers;
     struct encoding_memory<Word> &s;
     const struct terp_speed_box &box; /* s.box */
-    const uint8_t *src;
     const uint8_t *column; /* the first value of the thread's group */
     uint64_t row_nbytes;
     int nrows;
 };
+
+/* Functions that are not inlined call this instead of taking the tile, which
+ * would go through local memory. */
+template <typename Word>
+static __device__ __forceinline__ struct tile_at_work<Word>
+tile_of_block(const struct speed_job &job, const struct speed_chunk &chunk,
+              struct encoding_memory<Word> &s) {
+    const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
+              x = (int)threadIdx.x % SPEED_NCOLUMNS;
+    const uint64_t value_nbytes = (uint64_t)job.value_nbytes;
+
+    return {job,
+            chunk.numbers,
+            s,
+            s.box,
+            (const uint8_t *)chunk.src +
+                (s.box.first + (uint64_t)slab * s.box.slab + (uint64_t)x) *
+                    value_nbytes,
+            s.box.row *value_nbytes,
+            speed_group_nrows(s.box, slab, x)};
+}
 
 template <typename Word>
 static __device__ __forceinline__ Word
@@ -34,18 +59,6 @@ bits_at(const struct tile_at_work<Word> &it, int r)
 {
     return speed_value_bits<Word>(it.job,
                                   it.column + (uint64_t)r * it.row_nbytes);
-}
-
-/* The bits at a place of the tile. */
-template <typename Word>
-static __device__ inline Word
-bits_of_place(const struct tile_at_work<Word> &it, unsigned place)
-{
-    const unsigned group = place / SPEED_NROWS, r = place % SPEED_NROWS;
-    const uint64_t at = it.box.first + group / SPEED_NCOLUMNS * it.box.slab +
-                        r * it.box.row + group % SPEED_NCOLUMNS;
-    return speed_value_bits<Word>(it.job,
-                                  it.src + at * (uint64_t)it.job.value_nbytes);
 }
 
 /* The thread's group in shared memory. */
@@ -64,8 +77,10 @@ shared_group(const struct tile_at_work<Word> &it)
 /* Codes a tile by its bits. */
 template <typename Word>
 static __device__ __noinline__ void
-take_bits(const struct tile_at_work<Word> it)
+take_bits(const struct speed_job &job, const struct speed_chunk &chunk,
+          struct encoding_memory<Word> &s)
 {
+    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
     Word *group = shared_group(it);
 
     for (int r = 0; r < SPEED_NROWS; r++)
@@ -73,28 +88,61 @@ take_bits(const struct tile_at_work<Word> it)
             r < it.nrows ? speed_word_of_bits(it.job, bits_at(it, r)) : 0;
 }
 
-/* Finds a tile's level and its exceptions, or makes it exact. Returns the flags
- * of the tile's first byte. */
-template <typename Word>
-static __device__ __noinline__ int
-take_exceptions(const struct tile_at_work<Word> it)
+/* How many exceptions a tile lists, and how many of its groups have a word of
+ * rows with the fill value, in the lower and the upper 16 bits of an integer,
+ * so that one scan counts both. */
+#define EXCEPTIONS_MIXED (1 << 16)
+#define EXCEPTIONS_NLISTED 0xFFFF
+#define EXCEPTIONS_MIXED_SHIFT 16
+
+/* The state of a group in the stream. */
+static __device__ __forceinline__ unsigned
+state_of_group(unsigned same, int nrows)
 {
+    return same == 0                   ? TERP_SPEED_NONE
+           : same == (1u << nrows) - 1 ? TERP_SPEED_ALL
+                                       : TERP_SPEED_MIXED;
+}
+
+/* Lowers *s_first to the place of the first row of any group in `rows`. Places
+ * follow threads. */
+static __device__ __forceinline__ void
+note_first(unsigned *s_first, unsigned rows)
+{
+    const unsigned lanes = __ballot_sync(FULL_WARP_MASK, rows != 0);
+
+    if (rows != 0 && threadIdx.x % 32 == (unsigned)__ffs((int)lanes) - 1)
+        atomicMin(s_first,
+                  threadIdx.x * SPEED_NROWS + (unsigned)__ffs((int)rows) - 1);
+}
+
+/* Finds a tile's level and its exceptions, or makes it exact. Returns the flags
+ * of the tile's first byte. Areas of missing values have many such tiles. */
+template <typename Word, bool IS_PLAIN, int NUNROLLED = IS_PLAIN ? 8 : 1>
+static __device__ __noinline__ int
+take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
+                struct encoding_memory<Word> &s)
+{
+    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
     const int nlevels =
         terp_speed_has_float_steps(it.job.type) ? TERP_SPEED_NLEVELS : 1;
+    const unsigned rows = (1u << it.nrows) - 1;
     Word *group = shared_group(it);
     unsigned mask = 0, same = 0;
-    int level = 0;
+    int level = 0, all;
 
     for (;; level++) {
         bool is_missed = false;
         mask = 0;
+#pragma unroll NUNROLLED
         for (int r = 0; r < SPEED_NROWS; r++) {
+            const Word bits = r < it.nrows ? bits_at(it, r) : 0;
             Word word = 0;
             enum speed_outcome outcome = SPEED_CODED;
             if (r < it.nrows)
-                outcome = speed_quantize(it.job, it.numbers, level,
-                                         bits_at(it, r), &word);
-            group[r * SPEED_NCOLUMNS] = word;
+                outcome = speed_quantize<Word, IS_PLAIN>(it.job, it.numbers,
+                                                         level, bits, &word);
+            group[r * SPEED_NCOLUMNS] = outcome == SPEED_CODED ? word : bits;
             is_missed |= outcome == SPEED_MISSED;
             mask |= outcome != SPEED_CODED ? 1u << r : 0;
         }
@@ -103,44 +151,71 @@ take_exceptions(const struct tile_at_work<Word> it)
     }
     if (threadIdx.x == 0)
         it.s.first = it.s.first_coded = TERP_SPEED_TILE_NVALUES;
-    __syncthreads();
-    const unsigned rows = (1u << it.nrows) - 1;
-    int first = SPEED_NROWS;
-    if (mask != 0)
-        atomicMin(&it.s.first,
-                  threadIdx.x * SPEED_NROWS + (unsigned)__ffs((int)mask) - 1);
-    if ((rows & ~mask) != 0) {
-        first = __ffs((int)(rows & ~mask)) - 1;
-        atomicMin(&it.s.first_coded,
-                  threadIdx.x * SPEED_NROWS + (unsigned)first);
+    if (!__syncthreads_or((rows & ~mask) != 0)) { /* none is coded */
+#pragma unroll NUNROLLED
+        for (int r = 0; r < SPEED_NROWS; r++)
+            if (r < it.nrows)
+                group[r * SPEED_NCOLUMNS] =
+                    speed_word_of_bits(it.job, group[r * SPEED_NCOLUMNS]);
+        return TERP_SPEED_EXACT;
     }
+    note_first(&it.s.first, mask);
+    note_first(&it.s.first_coded, rows & ~mask);
     __syncthreads();
     if (it.s.first == TERP_SPEED_TILE_NVALUES) /* smaller steps suffice */
         return level << TERP_SPEED_LEVEL_SHIFT;
-    const Word fill = bits_of_place(it, it.s.first);
-    for (int r = 0; r < it.nrows; r++)
-        if (mask >> r & 1 && bits_at(it, r) == fill)
+    const unsigned of_first = it.s.first / SPEED_NROWS;
+    const Word fill =
+        ((const Word *)
+             it.s.bytes)[of_first / SPEED_NCOLUMNS * TERP_SPEED_SLAB_NVALUES +
+                         it.s.first % SPEED_NROWS * SPEED_NCOLUMNS +
+                         of_first % SPEED_NCOLUMNS];
+#pragma unroll NUNROLLED
+    for (int r = 0; r < SPEED_NROWS; r++)
+        if (mask >> r & 1 && group[r * SPEED_NCOLUMNS] == fill)
             same |= 1u << r;
+    int first = SPEED_NROWS;
+    if ((rows & ~mask) != 0)
+        first = __ffs((int)(rows & ~mask)) - 1;
     if (it.s.first_coded / SPEED_NROWS == threadIdx.x)
         it.s.other = group[first * SPEED_NCOLUMNS];
-    int nlisted;
-    scan_block(it.s.scan_again, __popc(mask ^ same), &nlisted);
-    if (nlisted > TERP_SPEED_MAX_NLISTED ||
-        it.s.first_coded == TERP_SPEED_TILE_NVALUES) {
-        take_bits(it);
+    const bool is_mixed = state_of_group(same, it.nrows) == TERP_SPEED_MIXED;
+    const int before_group = scan_block(
+        it.s.scan_again,
+        __popc(mask ^ same) + (is_mixed ? EXCEPTIONS_MIXED : 0), &all);
+    if ((all & EXCEPTIONS_NLISTED) > TERP_SPEED_MAX_NLISTED) {
+        take_bits(job, chunk, s);
         return TERP_SPEED_EXACT;
     }
     Word before =
         first < SPEED_NROWS ? group[first * SPEED_NCOLUMNS] : it.s.other;
-    for (int r = 0; r < it.nrows; r++) {
+#pragma unroll NUNROLLED
+    for (int r = 0; r < SPEED_NROWS; r++) {
         if (mask >> r & 1)
             group[r * SPEED_NCOLUMNS] = before;
-        before = group[r * SPEED_NCOLUMNS];
+        else if (r < it.nrows)
+            before = group[r * SPEED_NCOLUMNS];
     }
     it.s.mask[threadIdx.x] = (uint16_t)mask;
     it.s.same[threadIdx.x] = (uint16_t)same;
-    __syncthreads(); /* scan_again may be used again */
+    it.s.before[threadIdx.x] = before_group;
+    if (threadIdx.x == 0) {
+        it.s.fill = fill;
+        it.s.all = all;
+    }
     return TERP_SPEED_EXCEPTIONS | level << TERP_SPEED_LEVEL_SHIFT;
+}
+
+/* The bytes that exceptions add to a tile. */
+template <typename Word>
+static __device__ __forceinline__ int
+exceptions_nbytes(const struct tile_at_work<Word> &it)
+{
+    const int nlisted = it.s.all & EXCEPTIONS_NLISTED;
+    const int nmixed = it.s.all >> EXCEPTIONS_MIXED_SHIFT;
+
+    return (int)sizeof(Word) + terp_speed_states_nbytes(&it.box) + 2 * nmixed +
+           nlisted * (2 + it.job.value_nbytes);
 }
 
 static __device__ __forceinline__ void
@@ -150,25 +225,28 @@ put_bytes(uint8_t *s_at, uint64_t value, int nbytes)
         s_at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Appends exceptions to a tile of `nbytes` bytes; returns its bytes then. */
+/* Appends exceptions to a tile of `nbytes` bytes. */
 template <typename Word>
-static __device__ __noinline__ int
-write_exceptions(const struct tile_at_work<Word> it, int nbytes)
+static __device__ __noinline__ void
+write_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
+                 struct encoding_memory<Word> &memory, int nbytes)
 {
+    const struct tile_at_work<Word> it = tile_of_block(job, chunk, memory);
     uint8_t *bytes = it.s.bytes;
     const int s = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
     const unsigned mask = it.s.mask[threadIdx.x], same = it.s.same[threadIdx.x];
     const int ngroups = terp_speed_row_ngroups(&it.box);
     const int value_nbytes = it.job.value_nbytes;
-    const unsigned state = same == 0                      ? TERP_SPEED_NONE
-                           : same == (1u << it.nrows) - 1 ? TERP_SPEED_ALL
-                                                          : TERP_SPEED_MIXED;
-    int nmixed, nlisted;
+    const unsigned state = state_of_group(same, it.nrows);
+    const int mixed = it.s.before[threadIdx.x] >> EXCEPTIONS_MIXED_SHIFT;
+    int listed = it.s.before[threadIdx.x] & EXCEPTIONS_NLISTED;
+    const int nlisted = it.s.all & EXCEPTIONS_NLISTED;
 
-    if (it.s.first / SPEED_NROWS == threadIdx.x)
-        put_bytes(bytes + nbytes, bits_at(it, (int)(it.s.first % SPEED_NROWS)),
-                  (int)sizeof(Word));
+    if (threadIdx.x == 0) {
+        put_bytes(bytes + TERP_SPEED_NLISTED_AT, (uint64_t)nlisted, 2);
+        put_bytes(bytes + nbytes, it.s.fill, (int)sizeof(Word));
+    }
     nbytes += (int)sizeof(Word);
     unsigned states = state;
     states |= __shfl_down_sync(FULL_WARP_MASK, state, 1) << 2;
@@ -177,13 +255,9 @@ write_exceptions(const struct tile_at_work<Word> it, int nbytes)
     if (s < it.box.nslabs && x < ngroups && x % 4 == 0)
         bytes[nbytes + (s * ngroups + x) / 4] = (uint8_t)states;
     nbytes += terp_speed_states_nbytes(&it.box);
-    const int mixed =
-        scan_block(it.s.scan_again, state == TERP_SPEED_MIXED ? 1 : 0, &nmixed);
     if (state == TERP_SPEED_MIXED)
         put_bytes(bytes + nbytes + 2 * mixed, same, 2);
-    nbytes += 2 * nmixed;
-    __syncthreads();
-    int listed = scan_block(it.s.scan_again, __popc(mask ^ same), &nlisted);
+    nbytes += 2 * (it.s.all >> EXCEPTIONS_MIXED_SHIFT);
     for (unsigned left = mask ^ same; left != 0; left &= left - 1, listed++) {
         const int r = __ffs((int)left) - 1;
         put_bytes(bytes + nbytes + 2 * listed,
@@ -191,9 +265,6 @@ write_exceptions(const struct tile_at_work<Word> it, int nbytes)
         put_bytes(bytes + nbytes + 2 * nlisted + value_nbytes * listed,
                   bits_at(it, r), value_nbytes);
     }
-    if (threadIdx.x == 0)
-        put_bytes(bytes + TERP_SPEED_NLISTED_AT, (uint64_t)nlisted, 2);
-    return nbytes + nlisted * (2 + value_nbytes);
 }
 
 /* Replaces integers by their folded differences; returns the bits that any of
@@ -400,15 +471,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     const unsigned tile = s.tile;
     const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
-    const uint8_t *src = (const uint8_t *)chunk.src;
-    struct tile_at_work<Word> it = {
-        job, chunk.numbers, s, s.box, src, NULL, 0, 0
-    };
-    it.column =
-        src + (it.box.first + (uint64_t)slab * it.box.slab + (uint64_t)x) *
-                  (uint64_t)job.value_nbytes;
-    it.row_nbytes = it.box.row * (uint64_t)job.value_nbytes;
-    it.nrows = speed_group_nrows(it.box, slab, x);
+    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
     const bool has_steps = chunk.numbers.kind == TERP_SPEED_STEPS;
     /* the same in all threads */
     const bool is_whole = it.box.shape == TERP_SPEED_VOLUME &&
@@ -460,9 +523,9 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     Word *group = shared_group(it);
     if (is_slow) {
         if (has_steps)
-            flags = take_exceptions(it);
+            flags = take_exceptions<Word, IS_PLAIN>(job, chunk, s);
         else
-            take_bits(it);
+            take_bits(job, chunk, s);
 #pragma unroll
         for (int r = 0; r < SPEED_NROWS; r++)
             words[r] = group[r * SPEED_NCOLUMNS];
@@ -503,10 +566,12 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
             s.bytes[head_nbytes + at / 2] = (uint8_t)(width | next_width << 4);
     }
     const int packed_at = head_nbytes + terp_speed_widths_nbytes(&it.box, form);
-    int nbytes = packed_at + 2 * nunits;
+    const int exceptions_at = packed_at + 2 * nunits;
+    int nbytes = exceptions_at;
+    if (flags & TERP_SPEED_EXCEPTIONS)
+        nbytes += exceptions_nbytes(it);
     /* The tiles behind wait for the size; packing needs time. */
-    const bool has_size = !(flags & TERP_SPEED_EXCEPTIONS);
-    if (has_size && threadIdx.x == 0)
+    if (threadIdx.x == 0)
         tell_size(states, tile, nbytes);
     if (threadIdx.x < (unsigned)head_nbytes / 4) {
         uint32_t *head = (uint32_t *)s.bytes;
@@ -522,9 +587,9 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
         pack(units, width, words);
     else if (nunits > 0)
         pack_narrow(units, width, words);
-    if (!has_size) {
+    if (flags & TERP_SPEED_EXCEPTIONS) {
         __syncthreads(); /* the head has a place for how many are listed */
-        nbytes = write_exceptions(it, nbytes);
+        write_exceptions(job, chunk, s, exceptions_at);
     }
     if (threadIdx.x < TERP_SPEED_ALIGN_NBYTES &&
         nbytes % TERP_SPEED_ALIGN_NBYTES != 0 &&
@@ -532,8 +597,6 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
             TERP_SPEED_ALIGN_NBYTES)
         s.bytes[nbytes + (int)threadIdx.x] = 0;
     nbytes = (int)terp_speed_aligned((uint64_t)nbytes);
-    if (!has_size && threadIdx.x == 0)
-        tell_size(states, tile, nbytes);
     if (threadIdx.x < 32) {
         const unsigned long long before =
             look_back(states, tile, (unsigned long long)nbytes);

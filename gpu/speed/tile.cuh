@@ -371,8 +371,8 @@ speed_quantize_integer(const struct speed_job &job,
 }
 
 /* What one value becomes under a level's steps, with the arithmetic of
- * cpu/speed/tile_impl.h. */
-template <typename Word>
+ * cpu/speed/tile_impl.h. IS_PLAIN: a float of the size of a word. */
+template <typename Word, bool IS_PLAIN>
 static __device__ inline enum speed_outcome
 speed_quantize(const struct speed_job &job, const struct speed_numbers &numbers,
                int level, Word bits, Word *word_ret)
@@ -380,9 +380,9 @@ speed_quantize(const struct speed_job &job, const struct speed_numbers &numbers,
     typedef speed_word<Word> of;
     typedef typename of::real real;
     typedef typename of::integer integer;
-    const bool is_half = job.value_nbytes == 2;
+    const bool is_half = !IS_PLAIN && job.value_nbytes == 2;
 
-    if (terp_type_is_integer(job.type)) {
+    if (!IS_PLAIN && terp_type_is_integer(job.type)) {
         uint64_t word;
         const enum speed_outcome outcome =
             speed_quantize_integer(job, numbers, bits, &word);
