@@ -110,7 +110,12 @@ endfunction()
 
 terp_add_cuda_test(test_cuda_emulator gpu/test_cuda_emulator.cu)
 terp_add_cuda_test(test_cuda_engine gpu/test_cuda_engine.cu)
-terp_add_cuda_test(test_cuda_lossless gpu/test_cuda_lossless.cu)
+# Stretches of long lines begin at 8 values.
+terp_add_cuda_test(test_cuda_lossless gpu/test_cuda_lossless.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/lossless_quantize.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/lossless_reconstruct.cu)
+target_compile_definitions(test_cuda_lossless
+  PRIVATE CUDA_LINES_ENOUGH=0x7fffffffu CUDA_STRETCH_MIN_NVALUES=2u)
 set_tests_properties(test_cuda_lossless PROPERTIES COST 100)
 terp_add_cuda_test(test_cuda_specials gpu/test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
@@ -123,7 +128,8 @@ terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u
     CUDA_SINGLE_BLOCK_MAX_NRANGES=0
-    CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
+    CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u
+    CUDA_LINES_ENOUGH=0x7fffffffu CUDA_STRETCH_MIN_NVALUES=2u)
 terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu

@@ -142,26 +142,31 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* If some points are special, takes differences along dimension d above 0, each
- * from the last point before it that is not special. Special points keep 0.
- * Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines. No shared
- * memory. */
+/* Memory for the ends of stretches, behind last_valid. */
+template <typename W>
+static __device__ __forceinline__ struct line_end<W> *
+ends_of_lines(const struct cuda_batch &batch) {
+    const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
+
+    return region<struct line_end<W>>(batch, batch.at.staging + 8 * npieces);
+}
+
+/* A step of differences along dimension d above 0, if some points are special:
+ * each from the last point before it that is not special. Special points keep
+ * 0. Grid and threads as for take_lines_step. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lorenzo_subtract_lines(struct cuda_batch batch, int d)
+    lorenzo_subtract_lines(struct cuda_batch batch, int d, enum lines_step step)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    struct line line;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
         !(chunk.model.lorenzo_dims >> d & 1))
         return;
-    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
-    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
-    for (uint64_t number = line_of_thread();
-         find_line(batch.d_layout, d, number, &line); number += lines_at_once())
-        subtract_line<word_of<T>, false>(line, mask, quants);
+    take_lines_step(batch, d, step, false,
+                    region<uint32_t>(batch, batch.at.mask),
+                    ends_of_lines<word_of<T>>(batch));
 }
 
 /* ---- whether means are subtracted ---- */
@@ -359,7 +364,7 @@ make_symbols(const struct symbol_maker<T> &maker)
             if (means && d == means_dim)
                 nth = segment.coordinate[d];
         }
-        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
+        for (uint64_t i = segment.lane; i < segment.nx; i += 32) {
             uint64_t x = segment.x + i, at = segment.at + x;
             const unsigned dims_here = x > 0 ? dims : dims & ~1u;
             word_of<T> word =
@@ -425,11 +430,8 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     launches.add_typed(lorenzo_prequantize<float>, lorenzo_prequantize<double>,
                        nblocks, LORENZO_NTHREADS);
-    for (int d = TERP_NDIMS - 1; d > 0; d--)
-        if (batch->h_layout->dims[d] > 1)
-            launches.add_typed(lorenzo_subtract_lines<float>,
-                               lorenzo_subtract_lines<double>,
-                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+    launch_lines_steps(launches, lorenzo_subtract_lines<float>,
+                       lorenzo_subtract_lines<double>);
     launches.add_typed(lorenzo_repeat<float>, lorenzo_repeat<double>, nblocks,
                        LORENZO_NTHREADS);
     launches.add_typed(lorenzo_symbols<float>, lorenzo_symbols<double>,

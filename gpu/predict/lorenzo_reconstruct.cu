@@ -71,7 +71,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const int radius = terp_radius_of(chunk.model.wide);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
-        const bool exists = find_line(layout, d, first + lane, &line);
+        const bool exists =
+            find_line(layout, d, layout->dims[d], first + lane, &line);
         if (exists)
             place_symbols<T>(layout, symbols, radius, chunk.model.tail_nbits,
                              line, d, quants);
@@ -165,7 +166,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
-        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+        for (uint64_t i = segment.lane; i < segment.nx; i += 32)
             sum += difference_at<T>(batch, segment, mask, quants, symbols,
                                     segment.x + i);
         sum = warp_sum(sum);
@@ -174,18 +175,18 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* Turns the sums of segments into sums of all segments before. Grid: x =
- * nblocks_of_rows, y = chunks. A warp owns a row. No shared memory. */
+/* Turns the sums of segments, or of stretches, into sums of all before. Grid: x
+ * = nblocks_of_rows, y = chunks. A warp owns a row or line. No shared memory.
+ */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lorenzo_scan_segments(struct cuda_batch batch)
+    lorenzo_scan_segments(struct cuda_batch batch, int d)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) & 1))
-        scan_segments(batch.d_layout,
-                      region<word_of<T>>(batch, batch.at.staging));
+    if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) >> d & 1))
+        scan_segments(batch, d, region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* Returns the factors of quants that are not exact. */
@@ -202,7 +203,6 @@ static __device__ __forceinline__ void
 sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
          const K &k)
 {
-    const unsigned lane = threadIdx.x % 32;
     struct segment segment;
     const unsigned dims = dims_to_sum(batch, chunk);
     const uint32_t *mask = mask_of(batch, chunk);
@@ -217,14 +217,14 @@ sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         word_of<T> carry =
             is_split ? sums[block * (LORENZO_NWARPS) + threadIdx.x / 32] : 0;
         for (uint64_t first = 0; first < segment.nx; first += 32) {
-            bool exists = first + lane < segment.nx;
-            uint64_t x = segment.x + first + lane;
+            bool exists = first + segment.lane < segment.nx;
+            uint64_t x = segment.x + first + segment.lane;
             word_of<T> sum = 0;
             if (exists)
                 sum =
                     difference_at<T>(batch, segment, mask, quants, symbols, x);
             if (dims & 1) {
-                sum = warp_inclusive_sum(sum) + carry;
+                sum = sum_in_row(batch.d_layout, segment, sum) + carry;
                 carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists && dims >> 1 == 0)
@@ -262,15 +262,37 @@ __launch_bounds__(LORENZO_NTHREADS, 5)
         sum_rows<T>(batch, chunk, constants_of<T>(chunk));
 }
 
-/* Sums up the points of a line that are not special; turns sums into values if
- * no other dimension follows. */
+/* Finds the sum of each stretch, if lines have several. Grid: x =
+ * blocks_of_lines, y = chunks. A thread owns whole stretches. No shared memory.
+ */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_sum_stretches(struct cuda_batch batch, int d)
+{
+    const struct cuda_chunk &chunk = begin_chunk(batch);
+    struct line line;
+
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) >> d & 1))
+        return;
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
+    const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, nvalues, number, &line);
+         number += lines_at_once())
+        sums[line.number] = sum_of_line(line, mask_of(batch, chunk), quants);
+}
+
+/* Sums up the points of a line that are not special, from the sum `before` on;
+ * turns sums into values if no other dimension follows. */
 template <typename T, bool masked, typename K>
 static __device__ __forceinline__ void
-sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
-         bool is_last, const K &k, T *dst)
+sum_line(const struct line &line, const uint32_t *mask, word_of<T> before,
+         word_of<T> *quants, bool is_last, const K &k, T *dst)
 {
     uint64_t at = line.at;
-    word_of<T> sum = 0;
+    word_of<T> sum = before;
 #pragma unroll 8
     for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
         word_of<T> quant = quants[at];
@@ -288,17 +310,21 @@ sum_lines(const struct cuda_batch &batch, const struct cuda_chunk &chunk, int d,
           bool is_last, const K &k)
 {
     const uint32_t *mask = mask_of(batch, chunk);
+    const bool is_cut = nstretches_of(batch, batch.d_layout, d) > 1;
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *dst = (T *)chunk.dst;
     struct line line;
 
+    const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
     for (uint64_t number = line_of_thread();
-         find_line(batch.d_layout, d, number, &line);
+         find_line(batch.d_layout, d, nvalues, number, &line);
          number += lines_at_once()) {
+        const word_of<T> before = is_cut ? sums[line.number] : 0;
         if (mask != nullptr)
-            sum_line<T, true>(line, mask, quants, is_last, k, dst);
+            sum_line<T, true>(line, mask, before, quants, is_last, k, dst);
         else
-            sum_line<T, false>(line, mask, quants, is_last, k, dst);
+            sum_line<T, false>(line, mask, before, quants, is_last, k, dst);
     }
 }
 
@@ -313,8 +339,8 @@ sum_lines_exactly(const struct cuda_batch &batch,
 }
 
 /* Sums along dimension d above 0; turns sums into values if no other dimension
- * follows. Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines. No
- * shared memory. */
+ * follows. Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines, or
+ * stretches. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 8)
@@ -352,14 +378,23 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
                            LORENZO_NTHREADS);
         launches.add_typed(lorenzo_scan_segments<float>,
                            lorenzo_scan_segments<double>,
-                           nblocks_of_rows(layout), LORENZO_NTHREADS);
+                           nblocks_of_rows(layout, 0), LORENZO_NTHREADS, 0);
     }
     launches.add_typed(lorenzo_sum_rows<float>, lorenzo_sum_rows<double>,
                        nblocks, LORENZO_NTHREADS);
-    for (int d = 1; d < TERP_NDIMS; d++)
-        if (layout->dims[d] > 1)
-            launches.add_typed(lorenzo_sum_lines<float>,
-                               lorenzo_sum_lines<double>,
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        if (layout->dims[d] == 1)
+            continue;
+        if (nstretches_of(*batch, layout, d) > 1) {
+            launches.add_typed(lorenzo_sum_stretches<float>,
+                               lorenzo_sum_stretches<double>,
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+            launches.add_typed(lorenzo_scan_segments<float>,
+                               lorenzo_scan_segments<double>,
+                               nblocks_of_rows(layout, d), LORENZO_NTHREADS, d);
+        }
+        launches.add_typed(lorenzo_sum_lines<float>, lorenzo_sum_lines<double>,
+                           blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+    }
     return launches.error;
 }

@@ -59,30 +59,23 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Takes differences along dimension d, each from the last point before it that
- * is not special. Special points keep 0. Grid: x = blocks_of_lines, y = chunks.
- * A thread owns whole lines. No shared memory. */
+/* A step of differences along dimension d, each from the last point before it
+ * that is not special; special points keep 0. Grid and threads as for
+ * take_lines_step. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
-    lossless_subtract_lines(const struct cuda_batch batch, int d)
+    lossless_subtract_lines(const struct cuda_batch batch, int d,
+                            enum lines_step step)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    struct line line;
 
     if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
         return;
-    const bool twice = lossless_order(chunk, d) > 1;
-    const uint32_t *mask = lossless_mask(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
-    for (uint64_t number = line_of_thread();
-         find_line(batch.d_layout, d, number, &line);
-         number += lines_at_once()) {
-        if (twice)
-            subtract_line<word_of<T>, true>(line, mask, quants);
-        else
-            subtract_line<word_of<T>, false>(line, mask, quants);
-    }
+    take_lines_step(
+        batch, d, step, lossless_order(chunk, d) > 1,
+        lossless_mask(batch, chunk),
+        region<struct line_end<word_of<T>>>(batch, batch.at.staging));
 }
 
 /* ---- differences along dimension 0 ---- */
@@ -142,15 +135,17 @@ __launch_bounds__(NTHREADS)
     word_of<T> *differences = region<word_of<T>>(batch, batch.at.differences);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
-        uint64_t rank = rank_at(points, segment.at + segment.x);
+        uint64_t rank = rank_at(points, segment.warp_at);
         struct row_before<word_of<T>> before =
             before_segment(points, segment, quants);
         for (uint64_t first = 0; first < segment.nx; first += 32) {
-            const uint64_t x = segment.x + first + lane, at = segment.at + x;
+            const uint64_t x = segment.x + first + segment.lane;
+            const uint64_t at = segment.at + x;
             const bool valid =
-                first + lane < segment.nx && is_valid(points, at);
+                first + segment.lane < segment.nx && is_valid(points, at);
             const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
-            const unsigned below = all & ((1u << lane) - 1);
+            const unsigned lower = all & ((1u << lane) - 1);
+            const unsigned below = lower >> segment.from << segment.from;
             const int from = below == 0 ? 0 : 31 - __clz((int)below);
             const word_of<T> own = valid ? quants[at] : 0;
             const word_of<T> of_from = __shfl_sync(FULL_WARP_MASK, own, from);
@@ -159,7 +154,7 @@ __launch_bounds__(NTHREADS)
             const word_of<T> d_from =
                 __shfl_sync(FULL_WARP_MASK, counted, from);
             if (valid)
-                differences[rank + (unsigned)__popc(below)] =
+                differences[rank + (unsigned)__popc(lower)] =
                     order == 0 ? own
                     : order == 1
                         ? d
@@ -185,11 +180,8 @@ cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
                        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)),
                        NTHREADS);
     launches.add_stage(cuda_ranks_find, batch);
-    for (int d = TERP_NDIMS - 1; d > 0; d--)
-        if (layout->dims[d] > 1)
-            launches.add_typed(lossless_subtract_lines<float>,
-                               lossless_subtract_lines<double>,
-                               blocks_of_lines(batch, d), NTHREADS, d);
+    launch_lines_steps(launches, lossless_subtract_lines<float>,
+                       lossless_subtract_lines<double>);
     launches.add_typed(
         lossless_subtract_rows<float>, lossless_subtract_rows<double>,
         nblocks_for(batch, nblocks_of_segments(layout)), NTHREADS);

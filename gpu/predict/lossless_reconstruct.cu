@@ -12,27 +12,41 @@ template <typename W> struct line_sums {
     W second, first; /* of second differences, and of first differences */
 };
 
-/* ---- rows ---- */
-
 /* The sums that a launch makes, if the chunk needs them. Rows of several
- * segments take one launch for each, since each needs the sums of the segments
- * before. */
+ * segments, and lines of several stretches, take one launch for each, since
+ * each needs the sums of the segments before. */
 enum {
     SUM_SECOND = 1, /* of second differences */
     SUM_FIRST = 2
 };
 
 static __device__ __forceinline__ unsigned
-sums_of_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             unsigned asked)
+sums_along(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           int d, unsigned asked)
 {
     const int order =
-        batch.d_layout->dims[0] > 1 ? lossless_order(chunk, 0) : 0;
+        batch.d_layout->dims[d] > 1 ? lossless_order(chunk, d) : 0;
 
     return asked & (order > 1 ? SUM_SECOND | SUM_FIRST
                     : order   ? (unsigned)SUM_FIRST
                               : 0u);
 }
+
+/* Turns the sums of segments, or of stretches, into sums of all before. Grid: x
+ * = nblocks_of_rows, y = chunks. A warp owns a row or line. No shared memory.
+ */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_scan_segments(const struct cuda_batch batch, int d, unsigned asked)
+{
+    const struct cuda_chunk &chunk = begin_chunk(batch);
+
+    if (chunk_is_lossless(chunk) && sums_along(batch, chunk, d, asked))
+        scan_segments(batch, d, region<word_of<T>>(batch, batch.at.staging));
+}
+
+/* ---- rows ---- */
 
 /* Returns the summand at x of a row. Sums of second differences leave out the
  * first point of a row. */
@@ -60,7 +74,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
-    if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
+    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, 0, asked))
         return;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
@@ -68,26 +82,12 @@ __launch_bounds__(LORENZO_NTHREADS)
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
-        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+        for (uint64_t i = segment.lane; i < segment.nx; i += 32)
             sum += summand_at<T>(mask, quants, segment, segment.x + i, asked);
         sum = warp_sum(sum);
         if (threadIdx.x % 32 == 0)
             sums[block * LORENZO_NWARPS + threadIdx.x / 32] = sum;
     }
-}
-
-/* Turns the sums of segments into sums of all segments before. Grid: x =
- * nblocks_of_rows, y = chunks. A warp owns a row. No shared memory. */
-template <typename T>
-static __global__ void
-__launch_bounds__(LORENZO_NTHREADS)
-    lossless_scan_segments(const struct cuda_batch batch, unsigned asked)
-{
-    const struct cuda_chunk &chunk = begin_chunk(batch);
-
-    if (chunk_is_lossless(chunk) && sums_of_rows(batch, chunk, asked))
-        scan_segments(batch.d_layout,
-                      region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* Sums along dimension 0. Grid: x = blocks of segments, nblocks_for of them at
@@ -99,12 +99,11 @@ __launch_bounds__(LORENZO_NTHREADS)
     lossless_sum_rows(const struct cuda_batch batch, unsigned asked)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 
     if (!chunk_is_lossless(chunk))
         return;
-    const unsigned todo = sums_of_rows(batch, chunk, asked);
+    const unsigned todo = sums_along(batch, chunk, 0, asked);
     const bool is_split = nsegments_of(batch.d_layout) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
@@ -119,20 +118,21 @@ __launch_bounds__(LORENZO_NTHREADS)
             before, before
         };
         for (uint64_t first = 0; first < segment.nx; first += 32) {
-            const uint64_t x = segment.x + first + lane;
-            const bool exists = first + lane < segment.nx;
+            const uint64_t x = segment.x + first + segment.lane;
+            const bool exists = first + segment.lane < segment.nx;
             const bool special =
                 exists && mask != nullptr && is_set(mask, segment.at + x);
             const word_of<T> own = exists ? quants[segment.at + x] : 0;
             word_of<T> sum = special ? 0 : own;
             if (todo & SUM_SECOND) {
                 const word_of<T> head = x == 0 ? sum : 0;
-                sum = warp_inclusive_sum(sum - head) + carry.second;
+                sum = sum_in_row(batch.d_layout, segment, sum - head) +
+                      carry.second;
                 carry.second = __shfl_sync(FULL_WARP_MASK, sum, 31);
                 sum = x == 0 ? head : special ? 0 : sum;
             }
             if (todo & SUM_FIRST) {
-                sum = warp_inclusive_sum(sum) + carry.first;
+                sum = sum_in_row(batch.d_layout, segment, sum) + carry.first;
                 carry.first = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists)
@@ -142,7 +142,7 @@ __launch_bounds__(LORENZO_NTHREADS)
 }
 
 static void
-sum_rows(struct stage_launches &launches, unsigned asked)
+sum_rows(struct stage_launches &launches, int d, unsigned asked)
 {
     const struct cuda_batch *batch = launches.batch;
     const struct terp_layout *layout = batch->h_layout;
@@ -152,9 +152,9 @@ sum_rows(struct stage_launches &launches, unsigned asked)
         launches.add_typed(lossless_sum_segments<float>,
                            lossless_sum_segments<double>, nblocks,
                            LORENZO_NTHREADS, asked);
-        launches.add_typed(lossless_scan_segments<float>,
-                           lossless_scan_segments<double>,
-                           nblocks_of_rows(layout), LORENZO_NTHREADS, asked);
+        launches.add_typed(
+            lossless_scan_segments<float>, lossless_scan_segments<double>,
+            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, asked);
     }
     launches.add_typed(lossless_sum_rows<float>, lossless_sum_rows<double>,
                        nblocks, LORENZO_NTHREADS, asked);
@@ -162,53 +162,123 @@ sum_rows(struct stage_launches &launches, unsigned asked)
 
 /* ---- lines ---- */
 
-template <typename W, bool twice, bool masked>
+/* Finds the sum of each stretch, if lines have several. Special points count as
+ * 0, and sums of second differences leave out the first point of a line. Grid:
+ * x = blocks_of_lines, y = chunks. A thread owns whole stretches. No shared
+ * memory. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_sum_stretches(const struct cuda_batch batch, int d, unsigned asked)
+{
+    const struct cuda_chunk &chunk = begin_chunk(batch);
+    struct line line;
+
+    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, d, asked))
+        return;
+    const uint32_t *mask = lossless_mask(batch, chunk);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
+    const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, nvalues, number, &line);
+         number += lines_at_once()) {
+        const word_of<T> head =
+            asked & SUM_SECOND && line.first == 0 &&
+                    !(mask != nullptr && is_set(mask, line.at))
+                ? quants[line.at]
+                : 0;
+        sums[line.number] = sum_of_line(line, mask, quants) - head;
+    }
+}
+
+/* todo: the sums to make; `before`: the sum of all stretches before, if a
+ * launch makes one of them. */
+template <typename W, unsigned todo, bool masked>
 static __device__ __forceinline__ void
-sum_line(const struct line &line, const uint32_t *mask, W *quants)
+sum_line(const struct line &line, const uint32_t *mask, W before, W *quants)
 {
     struct line_sums<W> sums = {
-        0, 0
+        before, todo &SUM_SECOND ? 0 : before
     };
     uint64_t at = line.at;
 
 #pragma unroll 8
     for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
         const bool special = masked && is_set(mask, at);
-        const W own = special ? 0 : quants[at];
-        if (twice && i > 0)
+        W own = special ? 0 : quants[at];
+        if (todo & SUM_SECOND && line.first + i > 0) {
             sums.second += own;
-        sums.first += !twice || i == 0 ? own : special ? 0 : sums.second;
-        quants[at] = sums.first;
+            own = special ? 0 : sums.second;
+        }
+        if (todo & SUM_FIRST) {
+            sums.first += own;
+            own = sums.first;
+        }
+        quants[at] = own;
     }
 }
 
+template <typename W, bool masked>
+static __device__ __forceinline__ void
+sum_line_by(unsigned todo, const struct line &line, const uint32_t *mask,
+            W before, W *quants)
+{
+    if (todo == SUM_SECOND)
+        sum_line<W, SUM_SECOND, masked>(line, mask, before, quants);
+    else if (todo == SUM_FIRST)
+        sum_line<W, SUM_FIRST, masked>(line, mask, before, quants);
+    else
+        sum_line<W, SUM_SECOND | SUM_FIRST, masked>(line, mask, before, quants);
+}
+
 /* Sums along dimension d above 0. Grid: x = blocks_of_lines, y = chunks. A
- * thread owns whole lines. No shared memory. */
+ * thread owns whole lines, or stretches. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_sum_lines(const struct cuda_batch batch, int d)
+    lossless_sum_lines(const struct cuda_batch batch, int d, unsigned asked)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
-    if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
+    if (!chunk_is_lossless(chunk))
         return;
-    const bool twice = lossless_order(chunk, d) > 1;
+    const unsigned todo = sums_along(batch, chunk, d, asked);
+    const bool is_cut = nstretches_of(batch, batch.d_layout, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    if (todo == 0)
+        return;
+    const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
     for (uint64_t number = line_of_thread();
-         find_line(batch.d_layout, d, number, &line);
+         find_line(batch.d_layout, d, nvalues, number, &line);
          number += lines_at_once()) {
-        if (twice && mask != nullptr)
-            sum_line<word_of<T>, true, true>(line, mask, quants);
-        else if (twice)
-            sum_line<word_of<T>, true, false>(line, mask, quants);
-        else if (mask != nullptr)
-            sum_line<word_of<T>, false, true>(line, mask, quants);
+        const word_of<T> before = is_cut ? sums[line.number] : 0;
+        if (mask != nullptr)
+            sum_line_by<word_of<T>, true>(todo, line, mask, before, quants);
         else
-            sum_line<word_of<T>, false, false>(line, mask, quants);
+            sum_line_by<word_of<T>, false>(todo, line, mask, before, quants);
     }
+}
+
+static void
+sum_lines(struct stage_launches &launches, int d, unsigned asked)
+{
+    const struct cuda_batch *batch = launches.batch;
+    const struct terp_layout *layout = batch->h_layout;
+
+    if (nstretches_of(*batch, layout, d) > 1) {
+        launches.add_typed(
+            lossless_sum_stretches<float>, lossless_sum_stretches<double>,
+            blocks_of_lines(batch, d), LORENZO_NTHREADS, d, asked);
+        launches.add_typed(
+            lossless_scan_segments<float>, lossless_scan_segments<double>,
+            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, asked);
+    }
+    launches.add_typed(lossless_sum_lines<float>, lossless_sum_lines<double>,
+                       blocks_of_lines(batch, d), LORENZO_NTHREADS, d, asked);
 }
 
 /* ---- quants to values ---- */
@@ -239,20 +309,20 @@ cudaError_t
 cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
-    const bool is_split = nsegments_of(layout) > 1;
     struct stage_launches launches = {batch, stream};
 
     if (!batch->may_be_lossless)
         return cudaSuccess;
-    if (is_split)
-        sum_rows(launches, SUM_SECOND);
-    if (layout->dims[0] > 1)
-        sum_rows(launches, is_split ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
-    for (int d = 1; d < TERP_NDIMS; d++)
-        if (layout->dims[d] > 1)
-            launches.add_typed(lossless_sum_lines<float>,
-                               lossless_sum_lines<double>,
-                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        const bool is_cut = (d == 0 ? nsegments_of(layout)
+                                    : nstretches_of(*batch, layout, d)) > 1;
+        auto *const sum = d == 0 ? sum_rows : sum_lines;
+        if (layout->dims[d] == 1)
+            continue;
+        if (is_cut)
+            sum(launches, d, SUM_SECOND);
+        sum(launches, d, is_cut ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
+    }
     launches.add_typed(
         lossless_restore<float>, lossless_restore<double>,
         nblocks_for(batch, div_up(batch->nvalues, LORENZO_NTHREADS)),

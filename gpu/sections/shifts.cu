@@ -137,7 +137,8 @@ code_of(int64_t difference, const struct shift_group &group, int max_code,
 
 /* Calls visit(at, tiled, valid, rank) for each point of the block's segments:
  * its position in C order and in tile order, whether it is valid, and its rank.
- * A warp has a segment, and a lane every 32nd point. Visit is a lambda. */
+ * A warp has segments, and a lane every 32nd point of one. Visit is a lambda.
+ */
 template <typename Visit>
 static __device__ __forceinline__ void
 for_points(const struct cuda_batch &batch, const struct valid_points &points,
@@ -149,10 +150,11 @@ for_points(const struct cuda_batch &batch, const struct valid_points &points,
 
     for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
          block += gridDim.x) {
-        uint64_t rank = rank_at(points, segment.at + segment.x);
+        uint64_t rank = rank_at(points, segment.warp_at);
         for (uint64_t first = 0; first < segment.nx; first += 32) {
-            const uint64_t x = segment.x + first + lane, at = segment.at + x;
-            const bool exists = first + lane < segment.nx;
+            const uint64_t x = segment.x + first + segment.lane;
+            const uint64_t at = segment.at + x;
+            const bool exists = first + segment.lane < segment.nx;
             const bool valid = exists && is_valid(points, at);
             const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
             if (exists)
