@@ -128,8 +128,9 @@ add_counts(struct terp_info *info, const struct terp_info *more)
                                                    more->ntiles_with_entry[i]);
 }
 
-/* Describes a stream of columns. Counts are sums over all groups. Coding and
- * domain are those of the first group. */
+/* Describes a stream of columns. Counts are sums over all groups. The bound is
+ * that of groups that are not lossless. Coding and domain are those of the
+ * first group. */
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
@@ -144,9 +145,12 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
         struct terp_info own = {0};
         uint64_t nbytes = 0;
         st = terp_held_read(&held, body, body_nbytes, &group, &nbytes);
-        if (st == TERP_OK)
-            st = inspect_one(&group.frame, group.body, group.body_nbytes, true,
-                             &own, facts);
+        if (st != TERP_OK)
+            break;
+        own.bound = group.frame.bound;
+        st = inspect_one(&group.frame, group.body, group.body_nbytes, true,
+                         &own, facts);
+        info->bound = own.bound > info->bound ? own.bound : info->bound;
         body += nbytes;
         body_nbytes -= nbytes;
         add_counts(info, &own);

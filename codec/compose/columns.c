@@ -13,6 +13,7 @@
 struct table {
     const struct terp_coder *coder;
     const struct terp_chunk *chunk;
+    const struct terp_limits *limits;
     unsigned mask;
     int ngroups;
     uint8_t *values; /* the columns, one after the other */
@@ -57,6 +58,7 @@ encode_group(struct table *table, int number, const uint8_t *values,
     uint64_t nbytes = 0;
     const struct terp_batch batch = {{.chunk = &group,
                                       .params = params,
+                                      .limits = table->limits,
                                       .is_part = true,
                                       .n = 1,
                                       .src = &src},
@@ -101,13 +103,29 @@ write_stream(const struct table *table, const struct terp_batch *batch,
     return terp_pieces_write(table->coder, 1, &pieces);
 }
 
+/* Columns have the bound and the fill values of the whole chunk. */
+static struct terp_params
+params_of_groups(const struct terp_params *params,
+                 const struct terp_facts *facts)
+{
+    struct terp_params own = terp_params_under(params, facts->bound);
+
+    if (facts->bound > 0) {
+        own.has_fill = facts->has_fill[0];
+        own.fill_bits = facts->fill_bits[0];
+        own.has_missing = facts->has_fill[1];
+        own.missing_bits = facts->fill_bits[1];
+    }
+    return own;
+}
+
 /* Encodes groups until their streams are too large. */
 static enum terp_status
 encode_groups(struct table *table, const struct terp_batch *batch, uint64_t i,
-              terp_columns_encoder *encode)
+              const struct terp_facts *facts, terp_columns_encoder *encode)
 {
     const struct terp_params params =
-        terp_params_under(batch->source.params, 0);
+        params_of_groups(batch->source.params, facts);
     const uint8_t *values = table->values;
     enum terp_status st = TERP_OK;
 
@@ -124,12 +142,14 @@ encode_groups(struct table *table, const struct terp_batch *batch, uint64_t i,
 
 static enum terp_status
 encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i, unsigned mask, terp_columns_encoder *encode)
+             uint64_t i, const struct terp_facts *facts, unsigned mask,
+             terp_columns_encoder *encode)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     struct table table = {.coder = coder,
                           .chunk = chunk,
+                          .limits = batch->source.limits,
                           .mask = mask,
                           .ngroups = terp_columns_ngroups(mask)};
     enum terp_status st = TERP_ERR_MEMORY;
@@ -141,7 +161,7 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
         st = coder->engine->take_apart(coder->session, chunk,
                                        batch->source.src[i], table.values);
     if (st == TERP_OK)
-        st = encode_groups(&table, batch, i, encode);
+        st = encode_groups(&table, batch, i, facts, encode);
     terp_coder_release(coder, table.body);
     terp_coder_release(coder, table.values);
     return st;
@@ -154,8 +174,8 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
 
 static enum terp_status
 encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
-               uint64_t n, const uint64_t *at, uint64_t *keys,
-               terp_columns_encoder *encode)
+               const struct terp_facts *facts, uint64_t n, const uint64_t *at,
+               uint64_t *keys, terp_columns_encoder *encode)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
@@ -174,14 +194,16 @@ encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
         if (coder->engine->is_device)
             batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
         else
-            st = encode_chunk(coder, batch, at[k], mask, encode);
+            st = encode_chunk(coder, batch, at[k], &facts[at[k]], mask,
+                              encode);
     }
     return st;
 }
 
 enum terp_status
 terp_columns_encode(const struct terp_coder *coder,
-                    const struct terp_batch *batch, uint64_t n,
+                    const struct terp_batch *batch,
+                    const struct terp_facts *facts, uint64_t n,
                     const uint64_t *at, terp_columns_encoder *encode)
 {
     enum terp_status st = TERP_OK;
@@ -195,8 +217,8 @@ terp_columns_encode(const struct terp_coder *coder,
     if (keys == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; st == TERP_OK && k < n; k += most)
-        st = encode_sampled(coder, batch, min_u64(most, n - k), at + k, keys,
-                            encode);
+        st = encode_sampled(coder, batch, facts, min_u64(most, n - k), at + k,
+                            keys, encode);
     free(keys);
     return st;
 }

@@ -238,6 +238,9 @@ encode_few(const struct terp_coder *coder, const struct terp_batch *batch,
         st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
                                     encode_without_ranks);
     if (st == TERP_OK &&
+        terp_grids_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
+        st = terp_grids_encode(coder, batch, nlisted, at);
+    if (st == TERP_OK &&
         terp_ranks_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
         st = terp_ranks_encode(coder, batch, nlisted, at);
     return st;
@@ -251,7 +254,8 @@ is_exact_for(const struct terp_params *params, enum terp_type type)
            (terp_type_is_integer(type) && terp_integer_bound(params) == 0);
 }
 
-/* The chunks that may be tables: nothing is lost then. */
+/* The chunks that may be tables: those without loss, and those under a bound
+ * that facts tell, which columns then have as well. */
 static uint64_t
 list_tables(const struct terp_batch *batch, const struct terp_facts *facts,
             uint64_t *at_ret)
@@ -259,13 +263,14 @@ list_tables(const struct terp_batch *batch, const struct terp_facts *facts,
     const struct terp_chunk *chunk = batch->source.chunk;
     const struct terp_params *params = batch->source.params;
     const bool is_exact = is_exact_for(params, chunk->type);
+    const bool is_pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
     uint64_t nlisted = 0;
 
     if (!terp_columns_are_allowed(params, chunk, terp_chunk_nvalues(chunk)))
         return 0;
     for (uint64_t i = 0; i < batch->source.n; i++)
         if (!terp_is_left(batch, i) && facts[i].copied == 0 &&
-            (is_exact || facts[i].may_be_lossless) &&
+            (is_exact || (facts[i].bound > 0 && !is_pointwise)) &&
             (batch->nbytes[i] == 0 ||
              batch->nbytes[i] > TERP_COLUMNS_MIN_NBYTES))
             at_ret[nlisted++] = i;
@@ -308,8 +313,9 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     if (st == TERP_OK)
         st = encode_few(coder, batch, facts, at);
     if (st == TERP_OK && may_be_tables)
-        st = terp_columns_encode(coder, batch, list_tables(batch, facts, at),
-                                 at, encode_columns);
+        st = terp_columns_encode(
+            coder, batch, facts, list_tables(batch, facts, at), at,
+            encode_columns);
     free(facts);
     return st;
 }
