@@ -143,6 +143,7 @@ struct terp_facts {
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
     bool asks_for_huffman; /* terp_asks_for_huffman */
+    bool asks_for_lorenzo; /* terp_asks_for_lorenzo */
     /* Only if source.wants_more, and only for chunks for which other streams
      * are possible: the bound, absolute or relative to each value; the fill
      * values; the dimensions along which all values are copies; whether values

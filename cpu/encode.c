@@ -90,6 +90,24 @@ attempt(struct cpu_encoder *enc, const struct terp_plan *plan, uint8_t *dst,
     return terp_cpu_attempt(enc, &plan->trial, dst, cap_nbytes, nbytes_ret);
 }
 
+/* Finds the facts that a stream tells. */
+static void
+ask_for_more(struct cpu_encoder *enc, const struct terp_params *params,
+             uint64_t nbytes)
+{
+    const struct cpu_prediction *p = &enc->body.prediction;
+    const enum terp_prediction prediction = enc->body.frame.prediction;
+    const uint64_t nvalues = enc->body.layout.nvalues;
+
+    enc->facts.asks_for_huffman =
+        terp_asks_for_huffman(params, prediction, nbytes, nvalues);
+    enc->facts.asks_for_lorenzo =
+        !enc->facts.is_exact &&
+        terp_asks_for_lorenzo(
+            params, prediction,
+            terp_costs_are_close(p->spline_cost, p->lorenzo_cost, nvalues));
+}
+
 static enum terp_status
 encode_chunk(struct terp_encoding *encoding, const struct terp_plan *plan,
              uint64_t i, uint8_t *dst, uint64_t cap_nbytes,
@@ -108,11 +126,8 @@ encode_chunk(struct terp_encoding *encoding, const struct terp_plan *plan,
     }
     if (st == TERP_OK)
         st = attempt(*enc, plan, dst, cap_nbytes, nbytes_ret);
-    if (st == TERP_OK && is_first)
-        (*enc)->facts.asks_for_huffman =
-            (*enc)->body.predictor != NULL &&
-            terp_asks_for_huffman(source->params, (*enc)->body.frame.prediction,
-                                  *nbytes_ret, (*enc)->body.layout.nvalues);
+    if (st == TERP_OK && is_first && (*enc)->body.predictor != NULL)
+        ask_for_more(*enc, source->params, *nbytes_ret);
     if (st != TERP_OK)
         *nbytes_ret = 0;
     if (*enc != NULL)

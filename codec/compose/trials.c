@@ -81,6 +81,29 @@ attempt_all(struct trials *trials)
     return st;
 }
 
+/* Whether a trial of Lorenzo may be followed by one with `huffman`. */
+static bool
+asks_for_both(const struct terp_params *params, const struct terp_facts *facts)
+{
+    return facts->asks_for_lorenzo &&
+           params->pipeline == TERP_PIPELINE_AUTO;
+}
+
+/* Whether a trial may be smaller than chunk i's stream so far: `huffman` only
+ * where codes are few. */
+static bool
+is_likely(const struct trials *trials, uint64_t i,
+          const struct terp_trial *trial)
+{
+    const struct terp_source *source = &trials->batch->source;
+
+    return trial->pipeline != TERP_PIPELINE_HUFFMAN ||
+           !asks_for_both(source->params, &trials->facts[i]) ||
+           terp_asks_for_huffman(source->params, TERP_PREDICTION_LORENZO,
+                                 terp_least_nbytes(trials->batch, i),
+                                 terp_chunk_nvalues(source->chunk));
+}
+
 /* Finds the trial of chunk i in a round. Trial 0 is the chunk's own shape,
  * which is coded already, unless the facts name a better domain. Returns false
  * if no later round has a trial of this chunk. */
@@ -102,9 +125,14 @@ find_order(const struct trials *trials, uint64_t i, int round)
     coded.bound = facts->is_exact ? 0 : 1;
     int n = terp_trials_make(&coded, source->chunk, facts->is_open,
                              &facts->domain, facts->verdict, list);
-    if (facts->asks_for_huffman)
-        n = terp_trials_add_huffman(source->chunk, facts->verdict, list, n);
-    if (round < n && (round > 0 || is_instead)) {
+    if (facts->asks_for_lorenzo)
+        n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
+                                    source->params->pipeline, list, n);
+    if (facts->asks_for_huffman || asks_for_both(source->params, facts))
+        n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
+                                    TERP_PIPELINE_HUFFMAN, list, n);
+    if (round < n && (round > 0 || is_instead) &&
+        is_likely(trials, i, &list[round])) {
         order->purpose = round == 0 ? INSTEAD : IF_SMALLER;
         order->trial = list[round];
     }

@@ -322,15 +322,26 @@ terp_asks_for_huffman(const struct terp_params *params,
            16 * nbytes < 3 * nvalues; /* 1.5 bits for each value */
 }
 
-/* Adds the trial of `huffman` to the `n` trials, unless the first trial has
- * another domain. Returns the new number of trials. */
-static inline int
-terp_trials_add_huffman(const struct terp_chunk *chunk,
-                        enum terp_domain_verdict verdict,
-                        struct terp_trial *trials, int n)
+/* Whether the first trial's stream, by splines, calls for a trial of Lorenzo.
+ * `is_close`: terp_costs_are_close. */
+static inline bool
+terp_asks_for_lorenzo(const struct terp_params *params,
+                      enum terp_prediction prediction, bool is_close)
 {
-    const struct terp_trial trial = {*chunk, TERP_PREDICTOR_LORENZO,
-                                     TERP_PIPELINE_HUFFMAN};
+    return params->effort == TERP_EFFORT_DEFAULT &&
+           params->predictor == TERP_PREDICTOR_AUTO &&
+           prediction == TERP_PREDICTION_SPLINE && is_close;
+}
+
+/* Adds a trial of Lorenzo to the `n` trials, unless the first trial has another
+ * domain. Returns the new number of trials. */
+static inline int
+terp_trials_add_lorenzo(const struct terp_chunk *chunk,
+                        enum terp_domain_verdict verdict,
+                        enum terp_pipeline pipeline, struct terp_trial *trials,
+                        int n)
+{
+    const struct terp_trial trial = {*chunk, TERP_PREDICTOR_LORENZO, pipeline};
 
     if (verdict == TERP_DOMAIN_TAKE)
         return n;

@@ -203,6 +203,25 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
     return lorenzo.cost + lead < spline_cost / 8 * 5;
 }
 
+/* Whether a chunk for which splines were chosen may be smaller with Lorenzo, so
+ * that coding it twice pays. Estimates of splines are too low where codes are
+ * few, because errors of decoded values add to those of the prediction: up to a
+ * quarter in small chunks. Larger chunks are coded twice only where the
+ * estimates are within a twentieth, below three bits for each value: three in
+ * a hundred of them. */
+#define TERP_CLOSE_MAX_NVALUES (UINT64_C(1) << 16)
+static inline TERP_HOST_DEVICE bool
+terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
+                     uint64_t nvalues)
+{
+    const uint64_t three = UINT64_C(3) << TERP_COST_FRACTION_NBITS;
+
+    return nvalues <= TERP_CLOSE_MAX_NVALUES
+               ? lorenzo_cost / 5 * 4 < spline_cost
+               : lorenzo_cost / 21 * 20 < spline_cost &&
+                     spline_cost < three * nvalues;
+}
+
 /* Whether the caller's choice allows a predictor. */
 static inline TERP_HOST_DEVICE bool
 terp_may_take(enum terp_predictor wanted, enum terp_prediction prediction)

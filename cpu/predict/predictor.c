@@ -67,6 +67,8 @@ terp_cpu_predictor_choose(struct cpu_prediction *prediction,
                       : terp_may_take)(asked, (enum terp_prediction)i))
             st = terp_cpu_predictors[i]->tune(prediction, &price[i]);
     }
+    prediction->spline_cost = price[TERP_PREDICTION_SPLINE].cost;
+    prediction->lorenzo_cost = price[TERP_PREDICTION_LORENZO].cost;
     *prediction_ret =
         !lossless
             ? terp_choose_prediction(asked, price, prediction->layout->nvalues)

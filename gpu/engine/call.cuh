@@ -13,6 +13,7 @@ struct cuda_found_domain {
     bool is_constant;
     bool is_raw;           /* the chunk is stored */
     bool asks_for_huffman; /* see terp_asks_for_huffman */
+    bool asks_for_lorenzo; /* see terp_asks_for_lorenzo */
     /* A flat chunk seems to have rows. The search for their length needs the
      * members up to `carrier`. */
     bool is_periodic;

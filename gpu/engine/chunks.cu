@@ -179,6 +179,8 @@ __launch_bounds__(NTHREADS)
         h_chunk->coding = chunk.coding;
         h_chunk->prediction = chunk.prediction;
         h_chunk->stream_nbytes = chunk.stream_nbytes;
+        h_chunk->spline_cost = chunk.spline_cost;
+        h_chunk->lorenzo_cost = chunk.lorenzo_cost;
         h_chunk->facts.domain_verdict = chunk.facts.domain_verdict;
         h_chunk->facts.domain_nslow = chunk.facts.domain_nslow;
         h_chunk->facts.is_periodic = chunk.facts.is_periodic;

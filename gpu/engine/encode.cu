@@ -423,6 +423,7 @@ find_facts(const struct attempt *attempt, uint64_t k)
     facts->domain = found->domain;
     facts->verdict = found->verdict;
     facts->asks_for_huffman = found->asks_for_huffman;
+    facts->asks_for_lorenzo = found->asks_for_lorenzo && !facts->is_exact;
     return st == TERP_OK && source->wants_more ? find_more(attempt, k) : st;
 }
 

@@ -198,6 +198,48 @@ inspection_adds_columns_up(void **state)
     free(values);
 }
 
+/* Columns have the bound of the whole chunk, which each column alone would not
+ * give: the range of the last one is small. A fill value comes back. */
+static void
+tables_under_bounds_have_columns(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {4001, 3}};
+    const uint64_t nvalues = UINT64_C(3) * 4001;
+    const struct terp_params params = {.size = sizeof params,
+                                       .bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 1e-4,
+                                       .has_fill = true,
+                                       .fill_bits = 0xC479C000}; /* -999 */
+    float *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    float *decoded = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    struct terp_info info = {.size = sizeof info};
+    uint64_t got;
+
+    (void)state;
+    for (uint64_t r = 0; r < 4001; r++) {
+        const float noise = (float)(terp_field_mix(r) >> 40);
+        values[3 * r] = (float)(r * r) / 16000.0f;
+        values[3 * r + 1] = noise * 0x1p-24f * 1000.0f;
+        values[3 * r + 2] = r % 64 == 0 ? -999.0f : (float)r / 4001.0f;
+    }
+    const struct terp_stream stream =
+        terp_case_encode(&params, &chunk, (const uint8_t *)values, 1);
+    assert_int_equal(coding_of(&stream), TERP_CODING_COLUMNS);
+    assert_int_equal(terp_decode(stream.bytes, stream.nbytes, decoded,
+                                 terp_chunk_nbytes(&chunk), &got, 2),
+                     TERP_OK);
+    assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
+    assert_true(info.bound > 0.09 && info.bound < 0.11);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const double error = (double)decoded[i] - (double)values[i];
+        assert_true(error >= -info.bound && error <= info.bound);
+        assert_true(values[i] > -999.0f || decoded[i] == values[i]);
+    }
+    free(stream.bytes);
+    free(decoded);
+    free(values);
+}
+
 /* ---- damage ---- */
 
 /* Changes a byte or more; both decoders refuse the stream, or decode it to the
@@ -342,6 +384,7 @@ main(void)
         cmocka_unit_test(other_chunks_have_no_columns),
         cmocka_unit_test(columns_are_parts_of_other_streams),
         cmocka_unit_test(inspection_adds_columns_up),
+        cmocka_unit_test(tables_under_bounds_have_columns),
         cmocka_unit_test(damaged_streams_are_refused_alike),
         cmocka_unit_test(samples_tell_groups),
         cmocka_unit_test(samples_are_within_the_table),
