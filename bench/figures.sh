@@ -10,13 +10,16 @@
 #   lossless    real fields, lossless
 #   pointwise   real fields under bounds relative to each value
 #   types       real fields as other types
+#   values      whether structure of values, and the best of all ways, is found
+#               (values.py)
 #   rewrites    chunks that are written in parts (rewrites.py)
 #   tables      compound values (tables.py)
 #   connector   h5py with the connector
 #   table       the README's table
 #   beside      all filters of hdf5plugin, and errors at equal size
 # TERP_PLUGIN_DIR is the folder in which the plugin was built
-# (build/release/plugin by default).
+# (build/release/plugin by default), TERP_BEFORE_DIR that of an earlier plugin,
+# with which `values` compares streams under bounds.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -120,6 +123,25 @@ for figure in "$@"; do
         record number_types python3 number_types.py --plugin "$plugin" \
             --fields "$real"
         ;;
+    values)
+        values=../../shared/data/gen_values.py
+        nyx=../../shared/data/nyx_z255_32.h5
+        if [ ! -e "$real" ] || [ ! -e "$nyx" ] || [ ! -e "$generator" ] ||
+            [ ! -e "$values" ]; then
+            echo "values: skipped, no $real, $nyx, $generator or $values"
+            continue
+        fi
+        mkdir -p ../build/fields
+        OUT=../build/fields ../build/bench-venv/bin/python "$generator"
+        ../build/bench-venv/bin/python "$values" ../build/fields
+        before=()
+        if [ -n "${TERP_BEFORE_DIR:-}" ]; then
+            before=(--before "$TERP_BEFORE_DIR")
+        fi
+        record values python3 values.py --plugin "$plugin" "${before[@]}" \
+            --values ../build/fields/values.h5 --real "$real" --nyx "$nyx" \
+            --structures ../build/fields/structures.h5
+        ;;
     repack)
         record repack python3 repack.py --plugin "$plugin" \
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
@@ -187,8 +209,8 @@ for figure in "$@"; do
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [pointwise] [types] [rewrites] [tables] [connector]" \
-            "[table]" >&2
+            "[lossless] [pointwise] [types] [values] [rewrites] [tables]" \
+            "[connector] [table] [beside]" >&2
         exit 2
         ;;
     esac

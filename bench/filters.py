@@ -116,15 +116,42 @@ def memory_file():
 def create(file, field, chunks, codec, bound, pointwise=False):
     """Makes an empty dataset. Its fill value is the field's, as in netCDF-C's
     files, so that padded edge chunks look as they do in real files."""
-    return file.create_dataset("field", field.data.shape, field.data.dtype,
-                               chunks=chunks, fillvalue=field.fill,
+    shape = field.data.shape
+    if is_reversed(codec, chunks):
+        nblocks = sum(1 for _ in blocks(shape, chunks))
+        chunks = chunks[::-1]
+        shape = (nblocks * chunks[0], *chunks[1:])
+    return file.create_dataset("field", shape, field.data.dtype, chunks=chunks,
+                               fillvalue=field.fill,
                                **filter_of(codec, bound, pointwise))
+
+
+def is_reversed(codec, chunks):
+    """hdf5plugin's SPERR takes HDF5's dims for those of Fortran order. So each
+    chunk is handed to it with its dims reversed: the dataset is a pile of
+    chunks."""
+    return codec == "sperr" and chunks != chunks[::-1]
+
+
+def blocks(shape, chunks):
+    """The places of all chunks, in the order of the pile."""
+    for starts in itertools.product(*(range(0, n, c)
+                                      for n, c in zip(shape, chunks))):
+        yield tuple(slice(s, min(s + c, n))
+                    for s, c, n in zip(starts, chunks, shape))
 
 
 def write(dataset, data, codec, bound):
     """Writes all values; when it returns, every byte is in the file."""
     if is_direct(codec):
         write_direct_chunks(dataset, data, bound, DIRECT_ALGORITHMS[codec])
+    elif is_reversed(codec, dataset.chunks):
+        chunks, extent = dataset.chunks[::-1], dataset.chunks[0]
+        for i, place in enumerate(blocks(data.shape, chunks)):
+            block = np.full(chunks, dataset.fillvalue, data.dtype)
+            part = data[place]
+            block[tuple(slice(n) for n in part.shape)] = part
+            dataset[i * extent:(i + 1) * extent] = block.reshape(dataset.chunks)
     else:
         dataset.write_direct(data)
     dataset.file.flush()
@@ -133,6 +160,12 @@ def write(dataset, data, codec, bound):
 def read(dataset, data, codec):
     if is_direct(codec):
         read_direct_chunks(dataset, data)
+    elif is_reversed(codec, dataset.chunks):
+        chunks, extent = dataset.chunks[::-1], dataset.chunks[0]
+        for i, place in enumerate(blocks(data.shape, chunks)):
+            block = dataset[i * extent:(i + 1) * extent].reshape(chunks)
+            part = data[place]
+            part[...] = block[tuple(slice(n) for n in part.shape)]
     else:
         dataset.read_direct(data)
 

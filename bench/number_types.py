@@ -33,6 +33,37 @@ def main():
     measure(args.fields)
 
 
+def valid_of(field):
+    """A field in float64, where other values than valid ones are the least of
+    these, and the mask of valid values."""
+    import numpy as np
+    wide = field.astype("f8")
+    valid = np.isfinite(wide) & (np.abs(wide) < MISSING)
+    return np.where(valid, wide, wide[valid].min()), valid
+
+
+def integers_of(field):
+    """A field as integers, as (figure, array)."""
+    import numpy as np
+    wide, valid = valid_of(field)
+    least, most = wide.min(), wide.max()
+    for figure, dtype, nsteps in (("int16", "i2", 2.0 ** 16 - 2),
+                                  ("int32", "i4", 2.0 ** 32 - 2),
+                                  ("int32, 24 bits", "i4", 2.0 ** 24)):
+        lowest = np.iinfo(dtype).min
+        steps = np.rint((wide - least) / ((most - least) or 1) * nsteps)
+        first = -nsteps // 2 if nsteps == 2.0 ** 24 else lowest + 1
+        yield figure, np.where(valid, steps + first, lowest).astype(dtype)
+
+
+def half_of(field):
+    """A field in float16, scaled to at most 1024."""
+    import numpy as np
+    wide, _ = valid_of(field)
+    largest = np.abs(wide).max() or 1
+    return (wide * 2.0 ** (10 - np.ceil(np.log2(largest)))).astype("f2")
+
+
 def measure(path):
     import h5py
     import hdf5plugin
@@ -75,21 +106,11 @@ def measure(path):
                         if isinstance(item, h5py.Dataset)
                         and item.dtype.kind == "f" else None)
     for name, field in fields.items():
-        wide = field.astype("f8")
-        valid = np.isfinite(wide) & (np.abs(wide) < MISSING)
-        least, most = wide[valid].min(), wide[valid].max()
-        wide = np.where(valid, wide, least)
-        for figure, dtype, nsteps in (("int16", "i2", 2.0 ** 16 - 2),
-                                      ("int32", "i4", 2.0 ** 32 - 2),
-                                      ("int32, 24 bits", "i4", 2.0 ** 24)):
-            lowest = np.iinfo(dtype).min
-            steps = np.rint((wide - least) / ((most - least) or 1) * nsteps)
-            first = -nsteps // 2 if nsteps == 2.0 ** 24 else lowest + 1
-            whole = np.where(valid, steps + first, lowest).astype(dtype)
+        for figure, whole in integers_of(field):
             add_lossless(figure, name, whole)
+        wide, _ = valid_of(field)
         add_lossless("mask", name, wide > np.median(wide))
-        largest = np.abs(wide).max() or 1
-        half = (wide * 2.0 ** (10 - np.ceil(np.log2(largest)))).astype("f2")
+        half = half_of(field)
         for bound in HALF_BOUNDS:
             absolute = bound * float(np.ptp(half.astype("f8")))
             add("float16", name, half, terp(half, absolute), "float32",
