@@ -218,8 +218,8 @@ are_few(const struct terp_batch *batch, uint64_t i,
 
     (void)i;
     (void)facts;
-    return terp_ranks_are_few(terp_type_is_integer(chunk->type),
-                              terp_chunk_nvalues(chunk), keys, room);
+    return terp_ranks_are_few(chunk->type, terp_chunk_nvalues(chunk), keys,
+                              room);
 }
 
 static bool

@@ -90,12 +90,18 @@ mean_distance(uint64_t n, const uint64_t *keys)
 /* Tables of at most this many values are small beside any chunk. */
 #define SMALL_NTABLE 256
 
+/* Values of a table of 16-bit floats, at most: a quarter of all. */
+#define HALF_MAX_PART 4
+
 /* `gain` is in 1/16 bits. Small tables of floats are always worth a trial: no
- * prediction finds a common step of floats. */
+ * prediction finds a common step of floats. So are tables of 16-bit floats.
+ * Their ranks are dense in each binade, while a common step of all binades
+ * leaves zeros below the values of the upper ones. */
 static bool
-is_worth(bool is_integer, uint64_t nvalues, uint64_t ntable, int64_t gain)
+is_worth(enum terp_type type, uint64_t nvalues, uint64_t ntable, int64_t gain)
 {
-    if (ntable <= SMALL_NTABLE && !is_integer)
+    if ((ntable <= SMALL_NTABLE && !terp_type_is_integer(type)) ||
+        (terp_type_is_half(type) && ntable <= nvalues / HALF_MAX_PART))
         return true;
     return gain >= MIN_GAIN &&
            (ntable <= SMALL_NTABLE ||
@@ -103,11 +109,11 @@ is_worth(bool is_integer, uint64_t nvalues, uint64_t ntable, int64_t gain)
 }
 
 bool
-terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
+terp_ranks_are_worth(enum terp_type type, uint64_t nvalues, uint64_t ncommon,
                      uint64_t ntable, const uint64_t *keys)
 {
     return ntable >= TERP_RANKS_MIN_NTABLE &&
-           is_worth(is_integer, nvalues - ncommon, ntable,
+           is_worth(type, nvalues - ncommon, ntable,
                     (int64_t)mean_distance(ntable, keys));
 }
 
@@ -233,7 +239,7 @@ terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
 }
 
 bool
-terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
+terp_ranks_are_few(enum terp_type type, uint64_t nvalues, uint64_t *keys,
                    uint64_t *memory)
 {
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
@@ -249,8 +255,7 @@ terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
         return false;
     terp_ranks_sort(n, 8, keys, memory, NULL, NULL);
     /* The chunk has more values than the sample, at smaller distances. */
-    return is_worth(is_integer, nvalues / nsamples * (nsamples - ncommon),
-                    ntable,
+    return is_worth(type, nvalues / nsamples * (nsamples - ncommon), ntable,
                     (int64_t)(mean_distance(n, keys) + log2_16(n)) -
                         (int64_t)log2_16(ntable));
 }

@@ -183,7 +183,7 @@ terp_ranks_room_nwords(uint64_t nsamples)
  * values is worth its time. Changes `keys` (terp_rank_key). `memory` holds
  * terp_ranks_room_nwords. */
 bool
-terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
+terp_ranks_are_few(enum terp_type type, uint64_t nvalues, uint64_t *keys,
                    uint64_t *memory);
 
 /* Words of memory that terp_may_be_few needs. */
@@ -215,7 +215,7 @@ terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
  * `ncommon` values of the chunk equal one of its two most frequent values,
  * which take few bits in any stream. */
 bool
-terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
+terp_ranks_are_worth(enum terp_type type, uint64_t nvalues, uint64_t ncommon,
                      uint64_t ntable, const uint64_t *keys);
 
 /* The sum of the two largest of n counts. */

@@ -170,8 +170,8 @@ make_table(struct distinct *d, const struct terp_chunk *chunk, uint64_t nvalues,
     }
     terp_cpu_memory_free(d->pool, key_room);
     found->table = table;
-    if (has_memory && terp_ranks_are_worth(terp_type_is_integer(chunk->type),
-                                           nvalues, ncommon, d->n, d->keys)) {
+    if (has_memory &&
+        terp_ranks_are_worth(chunk->type, nvalues, ncommon, d->n, d->keys)) {
         uint32_t *rank_of = order + 2 * d->n;
         found->ranks = ranks =
             terp_cpu_memory_make(d->pool, nvalues * (uint64_t)rank_nbytes);
@@ -252,7 +252,7 @@ place(const struct terp_ranked *ranked, uint64_t nvalues, int nbytes,
                                number * (uint64_t)nbytes,
                            nbytes);
         else if (!terp_grid_value(&ranked->grid, number - ranked->ntable,
-                                  nbytes, &bits))
+                                  i * ranked->step, nbytes, &bits))
             return false;
         if (swaps)
             bits = __builtin_bswap64(bits) >> (64 - 8 * nbytes);

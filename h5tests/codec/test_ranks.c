@@ -502,16 +502,22 @@ prices_count_gaps(void **state)
     (void)state;
     for (uint64_t i = 0; i < COUNT(keys); i++)
         keys[i] = i << 20;
-    assert_false(terp_ranks_are_worth(false, 100000, 0, COUNT(keys), keys));
-    assert_true(terp_ranks_are_worth(false, 100000, 0, 256, keys));
-    assert_false(terp_ranks_are_worth(true, 100000, 0, 256, keys));
+    assert_false(
+        terp_ranks_are_worth(TERP_FLOAT32, 100000, 0, COUNT(keys), keys));
+    assert_true(
+        terp_ranks_are_worth(TERP_FLOAT16, 100000, 0, COUNT(keys), keys));
+    assert_false(terp_ranks_are_worth(TERP_FLOAT16, 4 * COUNT(keys) - 1, 0,
+                                      COUNT(keys), keys));
+    assert_true(terp_ranks_are_worth(TERP_FLOAT32, 100000, 0, 256, keys));
+    assert_false(terp_ranks_are_worth(TERP_INT32, 100000, 0, 256, keys));
     for (uint64_t i = 0; i < COUNT(keys); i++)
         keys[i] = 100 * i + i % 7;
-    assert_true(terp_ranks_are_worth(true, 100000, 0, COUNT(keys), keys));
-    assert_false(terp_ranks_are_worth(true, 100000, 99000, COUNT(keys), keys));
+    assert_true(terp_ranks_are_worth(TERP_INT32, 100000, 0, COUNT(keys), keys));
     assert_false(
-        terp_ranks_are_worth(true, COUNT(keys) + 1, 0, COUNT(keys), keys));
-    assert_false(terp_ranks_are_worth(false, 100000, 0, 1, keys));
+        terp_ranks_are_worth(TERP_INT32, 100000, 99000, COUNT(keys), keys));
+    assert_false(terp_ranks_are_worth(TERP_INT32, COUNT(keys) + 1, 0,
+                                      COUNT(keys), keys));
+    assert_false(terp_ranks_are_worth(TERP_FLOAT32, 100000, 0, 1, keys));
 }
 
 int
