@@ -3605,11 +3605,15 @@ decode_grid(struct stream *s)
     const int64_t e = (int64_t)take_in_range(call, 2, 0, 8190) - 4095;
     const int64_t first = (int64_t)take_number(call, 8);
     const uint64_t gap = take_number(call, 8);
-    const int64_t most = (int64_t)two_to(62);
+    const int64_t drift = (int64_t)take_number(call, 8);
+    const int64_t most = (int64_t)two_to(61);
+    const uint64_t speed = drift < 0 ? 0 - (uint64_t)drift : (uint64_t)drift;
     require(call, width == 2 || width == 4 || width == 8);
     require(call, m >= two_to(63));
     require(call, first >= -most && first <= most);
-    require(call, gap >= 1 && gap <= two_to(62));
+    require(call, gap >= 1 && gap <= two_to(61));
+    require(call, drift == 0 ||
+                      (s->chunk.rank == 1 && speed <= two_to(61) / nvalues));
     const struct terp_reader_chunk list = {
         .type = s->chunk.type, .rank = 1, .dims = {n}, .nvalues = n};
     struct terp_reader_chunk numbers = s->chunk;
@@ -3627,8 +3631,9 @@ decode_grid(struct stream *s)
             continue;
         }
         const uint64_t j = word[i] - n;
-        require(call, j <= two_to(62) / gap);
-        word[i] = on_grid(call, first + (int64_t)(j * gap), m, e, nbits);
+        require(call, j <= two_to(61) / gap);
+        const int64_t k = first + (int64_t)(j * gap) + drift * (int64_t)i;
+        word[i] = on_grid(call, k, m, e, nbits);
     }
     return word;
 }

@@ -194,8 +194,7 @@ encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
         if (coder->engine->is_device)
             batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
         else
-            st = encode_chunk(coder, batch, at[k], &facts[at[k]], mask,
-                              encode);
+            st = encode_chunk(coder, batch, at[k], &facts[at[k]], mask, encode);
     }
     return st;
 }

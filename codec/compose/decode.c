@@ -425,6 +425,7 @@ unrank(struct holders *it, uint64_t step, struct list *list)
             holder->lists + ranks_nbytes(it, holder, TERP_RANKS_TABLE, step),
             it->dst[i],
             holder->held.number_nbytes,
+            step,
             holder->held.grid};
     }
     const enum terp_status st =

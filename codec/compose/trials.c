@@ -85,8 +85,7 @@ attempt_all(struct trials *trials)
 static bool
 asks_for_both(const struct terp_params *params, const struct terp_facts *facts)
 {
-    return facts->asks_for_lorenzo &&
-           params->pipeline == TERP_PIPELINE_AUTO;
+    return facts->asks_for_lorenzo && params->pipeline == TERP_PIPELINE_AUTO;
 }
 
 /* Whether a trial may be smaller than chunk i's stream so far: `huffman` only

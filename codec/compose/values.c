@@ -313,9 +313,9 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     if (st == TERP_OK)
         st = encode_few(coder, batch, facts, at);
     if (st == TERP_OK && may_be_tables)
-        st = terp_columns_encode(
-            coder, batch, facts, list_tables(batch, facts, at), at,
-            encode_columns);
+        st = terp_columns_encode(coder, batch, facts,
+                                 list_tables(batch, facts, at), at,
+                                 encode_columns);
     free(facts);
     return st;
 }

@@ -7,21 +7,26 @@
 
 TERP_C_BEGIN
 
-/* Number j stands for the integer k = first + gap * j, and k for the value
- * k * mantissa * 2^exponent, rounded to nearest even. */
+/* Number j at index i of the chunk stands for the integer
+ * k = first + gap * j + drift * i, and k for the value k * mantissa *
+ * 2^exponent, rounded to nearest even. */
 struct terp_grid {
     uint64_t mantissa; /* at least 2^63 */
     int exponent;
     int64_t first;
     uint64_t gap;
+    int64_t drift;
     int number_nbytes; /* 2, 4 or 8; 0: the chunk has ranks only */
 };
 
 #define TERP_GRID_MAX_EXPONENT 4095
-#define TERP_GRID_MAX_INTEGER (INT64_C(1) << 62)
+
+/* The largest magnitude of the three terms of an integer, whose sum then fits
+ * 63 bits. */
+#define TERP_GRID_MAX_TERM (INT64_C(1) << 61)
 
 /* Bytes of the head, which follows the number of values in the table. */
-#define TERP_GRID_NBYTES (1 + 8 + 2 + 8 + 8)
+#define TERP_GRID_NBYTES (1 + 8 + 2 + 8 + 8 + 8)
 
 static inline void
 terp_grid_write(struct writer *writer, const struct terp_grid *grid)
@@ -31,6 +36,7 @@ terp_grid_write(struct writer *writer, const struct terp_grid *grid)
     write_le(writer, (uint64_t)grid->exponent + TERP_GRID_MAX_EXPONENT, 2);
     write_le(writer, (uint64_t)grid->first, 8);
     write_le(writer, grid->gap, 8);
+    write_le(writer, (uint64_t)grid->drift, 8);
 }
 
 static inline struct terp_grid
@@ -43,7 +49,20 @@ terp_grid_read(struct reader *reader)
     grid.exponent = (int)read_le(reader, 2) - TERP_GRID_MAX_EXPONENT;
     grid.first = (int64_t)read_le(reader, 8);
     grid.gap = read_le(reader, 8);
+    grid.drift = (int64_t)read_le(reader, 8);
     return grid;
+}
+
+/* Whether a chunk of `nvalues` values may have the drift: only a chunk of one
+ * dimension has one. */
+static inline bool
+terp_grid_may_drift(int rank, uint64_t nvalues, int64_t drift)
+{
+    const uint64_t magnitude =
+        drift < 0 ? 0 - (uint64_t)drift : (uint64_t)drift;
+
+    return drift == 0 ||
+           (rank == 1 && magnitude <= (uint64_t)TERP_GRID_MAX_TERM / nvalues);
 }
 
 static inline bool
@@ -53,9 +72,9 @@ terp_grid_is_valid(const struct terp_grid *grid)
             grid->number_nbytes == 8) &&
            grid->mantissa >> 63 == 1 &&
            grid->exponent <= TERP_GRID_MAX_EXPONENT &&
-           grid->first >= -TERP_GRID_MAX_INTEGER &&
-           grid->first <= TERP_GRID_MAX_INTEGER && grid->gap > 0 &&
-           grid->gap <= (uint64_t)TERP_GRID_MAX_INTEGER;
+           grid->first >= -TERP_GRID_MAX_TERM &&
+           grid->first <= TERP_GRID_MAX_TERM && grid->gap > 0 &&
+           grid->gap <= (uint64_t)TERP_GRID_MAX_TERM;
 }
 
 /* The upper half of a product. */
@@ -113,18 +132,20 @@ terp_grid_bits(const struct terp_grid *grid, int64_t k, int nbytes,
     return true;
 }
 
-/* The bits of the value of number j. False: the number stands for none. */
+/* The bits of the value of number j at index i. False: the number stands for
+ * none. */
 static inline TERP_HOST_DEVICE bool
-terp_grid_value(const struct terp_grid *grid, uint64_t j, int nbytes,
-                uint64_t *bits_ret)
+terp_grid_value(const struct terp_grid *grid, uint64_t j, uint64_t i,
+                int nbytes, uint64_t *bits_ret)
 {
     const uint64_t distance = j * grid->gap;
 
     *bits_ret = 0;
     return terp_multiply_high(j, grid->gap) == 0 &&
-           distance <= (uint64_t)TERP_GRID_MAX_INTEGER &&
-           terp_grid_bits(grid, grid->first + (int64_t)distance, nbytes,
-                          bits_ret);
+           distance <= (uint64_t)TERP_GRID_MAX_TERM &&
+           terp_grid_bits(
+               grid, grid->first + (int64_t)distance + grid->drift * (int64_t)i,
+               nbytes, bits_ret);
 }
 
 TERP_C_END

@@ -86,7 +86,9 @@ read_begin(struct terp_held *held, struct reader *reader)
         held->number_nbytes = held->grid.number_nbytes;
         return reader->underflow ? TERP_ERR_TRUNCATED
                : terp_grid_table_is_valid(nvalues, held->ntable) &&
-                       terp_grid_is_valid(&held->grid)
+                       terp_grid_is_valid(&held->grid) &&
+                       terp_grid_may_drift(held->chunk.rank, nvalues,
+                                           held->grid.drift)
                    ? TERP_OK
                    : TERP_ERR_CORRUPT;
     default:

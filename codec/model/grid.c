@@ -309,3 +309,24 @@ terp_grid_find(enum terp_type type, uint64_t *keys, struct terp_grid *grid_ret)
         (!find_power(&sample, grid_ret) && !find_decimal(&sample, grid_ret)))
         *grid_ret = (struct terp_grid){0};
 }
+
+int64_t
+terp_grid_drift(int n, int64_t *differences)
+{
+    int nrising = 0, nfalling = 0;
+
+    for (int i = 1; i < n; i++) {
+        const int64_t difference = differences[i];
+        int at = i;
+        for (; at > 0 && differences[at - 1] > difference; at--)
+            differences[at] = differences[at - 1];
+        differences[at] = difference;
+    }
+    for (int i = 0; i < n; i++) {
+        nrising += differences[i] > 0;
+        nfalling += differences[i] < 0;
+    }
+    return n > 0 && (8 * nrising >= 7 * n || 8 * nfalling >= 7 * n)
+               ? differences[n / 2]
+               : 0;
+}

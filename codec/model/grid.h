@@ -57,6 +57,29 @@ terp_grid_integer(const struct terp_grid *grid, double inverse, int nbytes,
     return terp_grid_bits(grid, *k_ret, nbytes, &made) && made == bits;
 }
 
+/* ---- drift ---- */
+
+/* Sampled differences between an integer and the one before. An odd number has
+ * a middle one. */
+#define TERP_GRID_NDIFFERENCES 255
+
+/* The index of the first integer of sampled difference d. */
+static inline uint64_t
+terp_grid_difference_at(uint64_t nvalues, uint64_t d)
+{
+    const uint64_t distance = (nvalues - 1) / TERP_GRID_NDIFFERENCES;
+
+    return d * distance + d * 7919 % distance;
+}
+_Static_assert(TERP_GRID_MIN_NVALUES > TERP_GRID_NDIFFERENCES,
+               "No difference is sampled twice.");
+
+/* The middle one of n sampled differences, which it sorts, if 7 of 8 have its
+ * sign; otherwise 0. Integers that rise and fall may repeat, and repeats would
+ * be lost. */
+int64_t
+terp_grid_drift(int n, int64_t *differences);
+
 /* The inverse of the step. */
 double
 terp_grid_inverse(const struct terp_grid *grid);

@@ -64,8 +64,6 @@ make_integers(struct numbering *it, const struct terp_grid *grid)
     const int nbytes = terp_value_nbytes(it->chunk->type);
     const double inverse = terp_grid_inverse(grid);
 
-    it->low = INT64_MAX;
-    it->high = INT64_MIN;
     for (uint64_t i = 0; i < it->nvalues; i++) {
         const uint64_t bits = bits_at(it, i);
         int64_t k;
@@ -81,14 +79,70 @@ make_integers(struct numbering *it, const struct terp_grid *grid)
             continue;
         }
         it->integers[i] = k;
-        it->low = k < it->low ? k : it->low;
-        it->high = k > it->high ? k : it->high;
+    }
+    return true;
+}
+
+/* Whether the integers, all in all, drift at least half as far. Others go back
+ * again and again, and may repeat. */
+static bool
+is_far(const struct numbering *it, int64_t drift)
+{
+    uint64_t first = 0, last = it->nvalues - 1;
+
+    while (first < last && it->integers[first] == MISS)
+        first++;
+    while (first < last && it->integers[last] == MISS)
+        last--;
+    const int64_t way = it->integers[last] - it->integers[first];
+    const int64_t half = drift * (int64_t)(last - first) / 2;
+    return drift > 0 ? way >= half : way <= half;
+}
+
+/* Finds how much the integers of a chunk of one dimension drift from one index
+ * to the next, as times do. */
+static int64_t
+find_drift(const struct numbering *it)
+{
+    int64_t differences[TERP_GRID_NDIFFERENCES];
+    int n = 0;
+
+    if (it->chunk->rank > 1)
+        return 0;
+    for (uint64_t d = 0; d < TERP_GRID_NDIFFERENCES; d++) {
+        const int64_t *at =
+            it->integers + terp_grid_difference_at(it->nvalues, d);
+        if (at[0] != MISS && at[1] != MISS)
+            differences[n++] = at[1] - at[0];
+    }
+    const int64_t drift = terp_grid_drift(n, differences);
+    return terp_grid_may_drift(it->chunk->rank, it->nvalues, drift) &&
+                   is_far(it, drift)
+               ? drift
+               : 0;
+}
+
+/* Subtracts the drift, and finds the range and the divisor of what remains.
+ * False: the integers would be all the same. */
+static bool
+limit_integers(struct numbering *it, int64_t drift)
+{
+    it->low = INT64_MAX;
+    it->high = INT64_MIN;
+    for (uint64_t i = 0; i < it->nvalues; i++) {
+        int64_t *k = &it->integers[i];
+        if (*k == MISS)
+            continue;
+        *k -= drift * (int64_t)i;
+        it->low = *k < it->low ? *k : it->low;
+        it->high = *k > it->high ? *k : it->high;
     }
     for (uint64_t i = 0; i < it->nvalues && it->gap != 1; i++)
         if (it->integers[i] != MISS)
             it->gap = common_divisor(it->gap, (uint64_t)it->integers[i] -
                                                   (uint64_t)it->low);
-    return it->low < it->high;
+    it->gap += it->gap == 0;
+    return it->low < it->high || (drift != 0 && it->low == it->high);
 }
 
 /* The place of a key in the sorted table. */
@@ -189,8 +243,12 @@ terp_cpu_grid_number(struct terp_session *session,
     it.keys =
         terp_cpu_memory_make(pool, (it.max_nmisses + 1) * sizeof *it.keys);
     if (it.integers != NULL && it.keys != NULL)
-        st = make_integers(&it, &found->grid) ? make_numbers(&it, pool, found)
-                                              : TERP_OK;
+        st = TERP_OK;
+    if (st == TERP_OK && make_integers(&it, &found->grid)) {
+        found->grid.drift = find_drift(&it);
+        if (limit_integers(&it, found->grid.drift))
+            st = make_numbers(&it, pool, found);
+    }
     terp_cpu_memory_free(pool, it.keys);
     terp_cpu_memory_free(pool, it.integers);
     return st;

@@ -60,10 +60,10 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         terp_asks_for_huffman(call->params, chunk->prediction,
                               chunk->stream_nbytes,
                               terp_chunk_nvalues(call->chunk)),
-        terp_asks_for_lorenzo(call->params, chunk->prediction,
-                              terp_costs_are_close(
-                                  chunk->spline_cost, chunk->lorenzo_cost,
-                                  terp_chunk_nvalues(call->chunk))),
+        terp_asks_for_lorenzo(
+            call->params, chunk->prediction,
+            terp_costs_are_close(chunk->spline_cost, chunk->lorenzo_cost,
+                                 terp_chunk_nvalues(call->chunk))),
         chunk->facts.is_periodic,
         chunk->min,
         chunk->max,

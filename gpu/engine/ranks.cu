@@ -226,6 +226,7 @@ struct ranked {
      * stands for no value. */
     unsigned is_bad;
     int number_nbytes;
+    uint64_t step; /* the chunk holds every step-th value */
     struct terp_grid grid;
 };
 
@@ -245,8 +246,8 @@ look_up(const struct ranked &ranked, uint64_t i, uint64_t step,
         if (rank < ranked.ntable)
             bits = table[rank];
         else if (ranked.grid.number_nbytes == 0 ||
-                 !terp_grid_value(&ranked.grid, rank - ranked.ntable, sizeof(W),
-                                  &bits))
+                 !terp_grid_value(&ranked.grid, rank - ranked.ntable,
+                                  i * ranked.step, sizeof(W), &bits))
             is_good = false;
         values[i] = swaps ? swapped((W)bits) : (W)bits;
     }
@@ -297,6 +298,7 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
                          ranked[k].ntable,
                          0,
                          ranked[k].number_nbytes,
+                         ranked[k].step,
                          ranked[k].grid};
     const enum terp_status st =
         cuda_session_do(session, "following ranks", [&](cudaStream_t stream) {

@@ -133,6 +133,59 @@ other_steps_are_found(void **state)
     free(values);
 }
 
+/* Times rise by 3 on the average, or fall: without the drift all codes have one
+ * sign. Some values are no times. A chunk of two dimensions has no drift. */
+static void
+times_are_smaller_by_their_drift(void **state)
+{
+    const struct terp_chunk line = {TERP_FLOAT64, false, false, 1, {12000}};
+    const struct terp_chunk plane = {TERP_FLOAT64, false, false, 2, {2, 6000}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&line));
+
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        int64_t k = 0;
+        for (uint64_t i = 0; i < 12000; i++) {
+            k += sign * (1 + (int64_t)(terp_field_mix(i) % 5));
+            const double x = 1.7e9 + (double)k / 1024;
+            value_put(&line, values, i,
+                      double_bits(i % 500 == 77 ? (double)NAN : x));
+        }
+        const struct terp_stream by_line =
+            check_as("line", &lossless, &line, values, TERP_CODING_GRID);
+        const struct terp_stream by_plane =
+            check_as("plane", &lossless, &plane, values, TERP_CODING_GRID);
+        assert_true(by_line.nbytes < by_plane.nbytes / 20 * 19);
+        free(by_plane.bytes);
+        free(by_line.bytes);
+    }
+    for (uint64_t i = 0; i < 12000; i++) /* all steps are equal */
+        value_put(&line, values, i, double_bits(0.1 * (double)(i + 1)));
+    const struct terp_stream stream =
+        check_as("equal steps", &lossless, &line, values, TERP_CODING_GRID);
+    assert_true(stream.nbytes < 4000);
+    free(stream.bytes);
+    free(values);
+}
+
+/* The drift is the middle one of nearly equal signs. */
+static void
+drift_is_the_middle_difference(void **state)
+{
+    int64_t rising[] = {9, 1, 3, 2, 4, 1, 7, -5}, mixed[] = {5, -1, 4, -2, 3};
+    int64_t falling[] = {-1, -1, -2};
+
+    (void)state;
+    assert_int_equal(terp_grid_drift(8, rising), 3);
+    assert_int_equal(terp_grid_drift(5, mixed), 0);
+    assert_int_equal(terp_grid_drift(3, falling), -1);
+    assert_int_equal(terp_grid_drift(0, falling), 0);
+    assert_true(terp_grid_may_drift(1, 8, INT64_C(1) << 58));
+    assert_false(terp_grid_may_drift(1, 8, (INT64_C(1) << 58) + 1));
+    assert_false(terp_grid_may_drift(1, 8, INT64_MIN));
+    assert_false(terp_grid_may_drift(2, 8, 1));
+}
+
 /* Values without a step; too many exceptions; small chunks; version 1; effort
  * `fast`; a bound. */
 static void
@@ -207,6 +260,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimals_come_back_by_their_integers),
         cmocka_unit_test(other_steps_are_found),
+        cmocka_unit_test(times_are_smaller_by_their_drift),
+        cmocka_unit_test(drift_is_the_middle_difference),
         cmocka_unit_test(other_chunks_have_no_grid),
         cmocka_unit_test(products_are_rounded_once),
     };

@@ -636,7 +636,7 @@ def ranks_cases(s):
 def grid_cases(s):
     """The example, and its streams with other heads."""
     example = s["grid"]
-    width, mantissa, exponent, first, gap, table, numbers = 18, 19, 27, 29, 37, 48, 56
+    width, mantissa, exponent, first, drift, table, numbers = 18, 19, 27, 29, 45, 53, 64
     yield from sweep("version of grid", example, 4, lambda v: REFUSED)
     yield from sweep("values of the table", example, 17, lambda v: REFUSED)
     yield from sweep("bytes of a number", example, width, lambda v: REFUSED)
@@ -655,13 +655,21 @@ def grid_cases(s):
     def integers(f, g=1):
         return put(example, first, struct.pack("<qQ", f, g))
 
-    most = 1 << 62
+    most = 1 << 61
     for f, g, kind in ((-3, 1, TAKEN), (most, 1, TAKEN), (-most, 1, TAKEN), (most + 1, 1, REFUSED),
                        (-most - 1, 1, REFUSED), (1, 0, REFUSED), (1, 7, TAKEN),
                        (-most, most // 5, TAKEN), (-most, most // 5 + 1, REFUSED),
                        (-most, most, REFUSED), (1, most + 1, REFUSED), (1, 1 << 63, REFUSED)):
         yield "first %d, gap %d" % (f, g), example, integers(f, g), kind
-    for at in (46, numbers):
+    for d, kind in ((1, TAKEN), (-7, TAKEN), (most // 6, TAKEN), (most // 6 + 1, REFUSED),
+                    (-(most // 6), TAKEN), (-(most // 6) - 1, REFUSED), (most, REFUSED),
+                    (-(1 << 63), REFUSED)):
+        yield "drift %d" % d, example, put(example, drift, struct.pack("<q", d)), kind
+    yield ("drift in a plane", example,
+           put(example, 5, b"\x11")[:17] + b"\1" + put(example, drift, b"\1")[17:], REFUSED)
+    yield ("a plane without drift", example, put(example, 5, b"\x11")[:17] + b"\1" + example[17:],
+           SAME)
+    for at in (table + 1, numbers):
         # The table of one value may be constant.
         yield from sweep("coding within a grid", example, at,
                          lambda v, at=at: SAME if v == 1 and at < numbers else REFUSED)
@@ -669,11 +677,11 @@ def grid_cases(s):
     yield from sweep("a number", example, numbers + 2, lambda v: TAKEN)
     as_float32 = put(example, 5, b"\0", 1)
     yield ("float32", example,
-           put(as_float32[:45] + b"\x06\0\0" + bytes(4) + as_float32[numbers:], 4, b"\2"), TAKEN)
+           put(as_float32[:table] + b"\x06\0\0" + bytes(4) + as_float32[numbers:], 4, b"\2"), TAKEN)
 
     def table_of(*values):
         inner = b"\0\0" + struct.pack("<%dd" % len(values), *values)
-        return (example[:17] + uleb(len(values)) + example[18:45] + uleb(len(inner)) + inner
+        return (example[:17] + uleb(len(values)) + example[18:table] + uleb(len(inner)) + inner
                 + example[numbers:])
 
     yield "a table of two", example, table_of(-1, 1), TAKEN
