@@ -231,19 +231,25 @@ encode_few(const struct terp_coder *coder, const struct terp_batch *batch,
     const struct terp_chunk *chunk = batch->source.chunk;
     const struct terp_params *params = batch->source.params;
     const struct terp_params lossless = terp_params_under(params, 0);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     uint64_t nlisted = list_few(batch, facts, at);
     enum terp_status st = terp_ranks_choose(coder, batch, facts, &nlisted, at);
 
     if (st == TERP_OK)
         st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
                                     encode_without_ranks);
-    if (st == TERP_OK &&
-        terp_grids_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
-        st = terp_grids_encode(coder, batch, nlisted, at);
-    if (st == TERP_OK &&
-        terp_ranks_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
-        st = terp_ranks_encode(coder, batch, nlisted, at);
-    return st;
+    if (st != TERP_OK || nlisted == 0 ||
+        !terp_ranks_are_possible(params, chunk, nvalues))
+        return st;
+    uint64_t *ranked = terp_items_allocate(nlisted, sizeof *ranked);
+    if (ranked == NULL)
+        return TERP_ERR_MEMORY;
+    memcpy(ranked, at, nlisted * sizeof *ranked);
+    st = terp_ranks_encode(coder, batch, nlisted, ranked);
+    free(ranked);
+    return st == TERP_OK && terp_grids_are_possible(params, chunk, nvalues)
+               ? terp_grids_encode(coder, batch, nlisted, at)
+               : st;
 }
 
 /* Whether all bits of all values come back, of types without references too. */

@@ -90,9 +90,6 @@ mean_distance(uint64_t n, const uint64_t *keys)
 /* Tables of at most this many values are small beside any chunk. */
 #define SMALL_NTABLE 256
 
-/* Values of a table of 16-bit floats, at most: a quarter of all. */
-#define HALF_MAX_PART 4
-
 /* `gain` is in 1/16 bits. Small tables of floats are always worth a trial: no
  * prediction finds a common step of floats. So are tables of 16-bit floats.
  * Their ranks are dense in each binade, while a common step of all binades
@@ -101,7 +98,7 @@ static bool
 is_worth(enum terp_type type, uint64_t nvalues, uint64_t ntable, int64_t gain)
 {
     if ((ntable <= SMALL_NTABLE && !terp_type_is_integer(type)) ||
-        (terp_type_is_half(type) && ntable <= nvalues / HALF_MAX_PART))
+        terp_type_is_half(type))
         return true;
     return gain >= MIN_GAIN &&
            (ntable <= SMALL_NTABLE ||
