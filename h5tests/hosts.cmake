@@ -26,7 +26,7 @@ set_property(TEST filter_symbols APPEND PROPERTY ENVIRONMENT
   "TEST_CONNECTOR=$<TARGET_FILE:h5vlterp>"
   "TEST_CODEC=$<TARGET_FILE:terp_shared>"
   "TEST_MAP=${PROJECT_SOURCE_DIR}/codec/libterp.map"
-  "TEST_SONAME=libterp.so.${PROJECT_VERSION_MAJOR}"
+  "TEST_SONAME=libterp.so.${TERP_SOVERSION}"
   "TEST_ARCHIVES=$<TARGET_FILE:terp_codec>:$<TARGET_FILE:terp_codebooks>:\
 $<TARGET_FILE:terp_h5>")
 

@@ -75,7 +75,7 @@ def check_lmod():
     luac = program("luac") or program("luac5.4")
     if not luac:
         return "luac"
-    run(luac, "-p", FOLDER / "lmod/1.0.0.lua")
+    run(luac, "-p", FOLDER / "lmod/2.0.0.lua")
     if not os.path.exists(LMOD):
         return "Lmod"
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def check_lmod():
                    '"$HDF5_PLUGIN_PATH $TERP_ROOT" && '
                    f'eval "$({LMOD} bash unload terp)" && '
                    'echo "$HDF5_PLUGIN_PATH${TERP_ROOT-}"', env=environment)
-    expected = ["/opt/terp/1.0.0/lib/hdf5/plugin:/other /opt/terp/1.0.0", "/other"]
+    expected = ["/opt/terp/2.0.0/lib/hdf5/plugin:/other /opt/terp/2.0.0", "/other"]
     assert said.splitlines()[-2:] == expected, said
     return None
 

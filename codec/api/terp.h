@@ -30,10 +30,10 @@ extern "C" {
 
 /* The version of this header; terp_version returns that of the linked
  * library. */
-#define TERP_VERSION_MAJOR 1
+#define TERP_VERSION_MAJOR 2
 #define TERP_VERSION_MINOR 0
 #define TERP_VERSION_PATCH 0
-#define TERP_VERSION "1.0.0"
+#define TERP_VERSION "2.0.0"
 const char *
 terp_version(void);
 

@@ -1,5 +1,6 @@
-/* make_golden DIR: writes this version's golden streams and their list to an
- * existing folder, and overwrites files of the same names. See
+/* make_golden DIR: writes golden streams of the format's newest version and
+ * their list to an existing folder, and overwrites files of the same names.
+ * Streams of earlier versions stand in the folders of earlier releases. See
  * h5tests/support/golden.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,221 +11,178 @@
 #include <xxhash.h>
 
 #include "codec/format/frame.h"
+#include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/golden.h"
-#include "h5tests/support/modes.h"
+#include "h5tests/support/tables.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* What values a chunk has. */
+enum kind {
+    ROUGH,
+    GAPS,
+    STEPS,
+    FEW,
+    DECIMALS,
+    EXCEPTIONS,
+    TIMES,
+    TABLE,
+    TABLES
+};
+
 struct golden {
     const char *name;
-    enum terp_field field;
+    enum kind kind;
     struct terp_chunk chunk;
-    double bound; /* the bound is absolute unless a list below says otherwise */
+    enum terp_coding coding; /* of the stream */
+    double bound;            /* absolute */
 };
 
-/* Streams in every mode. */
+/* Shapes in which each type that a coding allows is written. */
+static const struct terp_chunk speed_shape = {
+    TERP_FLOAT32, false, false, 3, {4, 9, 33}};
+static const struct terp_chunk few_shape = {
+    TERP_FLOAT32, false, false, 2, {41, 100}};
+static const struct terp_chunk table_shape = {
+    TERP_FLOAT32, false, false, 2, {701, 4}};
+
 static const struct golden goldens[] = {
-    {"f32-1d", TERP_FIELD_ROUGH, {TERP_FLOAT32, false, false, 1, {701}}, 1e-3},
-    {"f64-2d",
-     TERP_FIELD_ROUGH,
-     {TERP_FLOAT64, false, false, 2, {29, 31}},
-     1e-4},
-    {"f32-3d-tiles",
-     TERP_FIELD_SMOOTH,
-     {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
-     1e-4},
-    {"f32-prefixes", /* coarse values of a spline's stream */
-     TERP_FIELD_SMOOTH,
-     {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
-     5e-4},
-    {"f64-4d-big-endian",
-     TERP_FIELD_STEPS,
-     {TERP_FLOAT64, true, false, 4, {5, 6, 7, 5}},
-     0.25},
-    {"f32-stack",
-     TERP_FIELD_ROUGH,
-     {TERP_FLOAT32, false, true, 4, {7, 8, 8, 8}},
+    {"speed-line",
+     ROUGH,
+     {TERP_FLOAT32, false, false, 1, {4501}},
+     TERP_CODING_SPEED,
      1e-2},
-    {"f32-specials",
-     TERP_FIELD_GAPS,
-     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+    {"speed-plane",
+     ROUGH,
+     {TERP_FLOAT64, true, false, 2, {67, 71}},
+     TERP_CODING_SPEED,
      1e-3},
-    {"f64-coast",
-     TERP_FIELD_COAST,
-     {TERP_FLOAT64, false, false, 2, {40, 50}},
-     1e-3},
-    {"f32-months", /* the mask of specials repeats along a dimension */
-     TERP_FIELD_COAST,
-     {TERP_FLOAT32, false, false, 3, {6, 20, 24}},
-     1e-3},
-    {"f32-maps", /* means along the slowest dimension */
-     TERP_FIELD_MAPS,
-     {TERP_FLOAT32, false, false, 3, {24, 9, 14}},
-     1e-3},
-    {"f32-escapes",
-     TERP_FIELD_SPIKES,
-     {TERP_FLOAT32, false, false, 2, {37, 41}},
-     1e-1},
-    {"f32-domain", /* three rows without relation */
-     TERP_FIELD_SMOOTH,
-     {TERP_FLOAT32, false, false, 2, {3, 1501}},
-     1e-3},
-    {"f64-escapes",
-     TERP_FIELD_SPIKES,
-     {TERP_FLOAT64, false, false, 2, {37, 41}},
-     1e-1},
-    {"f32-fine", /* low bits, and exact quants of lorenzo */
-     TERP_FIELD_FINE,
-     {TERP_FLOAT32, false, false, 2, {37, 41}},
-     1e-6},
-    {"f64-rounded", /* exact quants on the values' grid */
-     TERP_FIELD_ROUNDED,
-     {TERP_FLOAT64, false, false, 2, {29, 31}},
-     1e-9},
-    {"f32-tails", /* tails of lorenzo's differences, and specials */
-     TERP_FIELD_GAPS,
-     {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
-     3e-6},
-    {"f64-tails",
-     TERP_FIELD_FINE,
-     {TERP_FLOAT64, false, false, 2, {17, 31}},
-     1e-12},
-    {"f32-sines", /* long splines with blending */
-     TERP_FIELD_SINES,
-     {TERP_FLOAT32, false, false, 3, {17, 18, 19}},
-     1e-4},
-    {"f32-mean", /* noise that suits the mean of eight points */
-     TERP_FIELD_NOISE,
-     {TERP_FLOAT32, false, false, 2, {67, 71}},
-     1e-1},
-    {"f32-listed", /* some codes are listed, others are escapes */
-     TERP_FIELD_SPIKES,
-     {TERP_FLOAT32, false, false, 2, {67, 71}},
-     12},
-    {"f32-lossless", /* with specials */
-     TERP_FIELD_COAST,
-     {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
-     0},
-    {"f32-remainders", /* lossless: remainders, shifts, no dimensions */
-     TERP_FIELD_NOISE,
-     {TERP_FLOAT32, false, false, 2, {37, 41}},
-     0},
-    {"f64-smooth", /* lossless: second differences */
-     TERP_FIELD_SINES,
-     {TERP_FLOAT64, false, false, 2, {37, 41}},
-     0},
-    {"f32-mirrors", /* references */
-     TERP_FIELD_MIRRORS,
-     {TERP_FLOAT32, false, false, 2, {37, 42}},
-     0},
-    {"f64-mirrors", /* references to values that differ in the last bits */
-     TERP_FIELD_MIRRORS,
-     {TERP_FLOAT64, true, false, 2, {37, 42}},
-     0},
-    {"f64-lossless", /* subnormal numbers: quants count all values */
-     TERP_FIELD_DENORMALS,
-     {TERP_FLOAT64, false, false, 2, {17, 31}},
-     0},
-};
-
-/* The same under pointwise bounds. */
-static const struct golden pointwise[] = {
-    {"f32-pointwise", /* logarithms in float32, signs, specials */
-     TERP_FIELD_GAPS,
-     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+    {"speed-stack",
+     ROUGH,
+     {TERP_FLOAT32, false, true, 4, {3, 5, 9, 33}},
+     TERP_CODING_SPEED,
      1e-2},
-    {"f64-pointwise", /* logarithms in float64 */
-     TERP_FIELD_ROUGH,
-     {TERP_FLOAT64, true, false, 2, {29, 31}},
-     1e-7},
-    {"f32-pointwise-rounded", /* rounded values without logarithms */
-     TERP_FIELD_COAST,
-     {TERP_FLOAT32, false, false, 2, {37, 41}},
-     4e-7},
-};
-
-/* The same with a floor of a hundredth of the bound. */
-static const struct golden floored[] = {
-    {"f32-floor", /* values below the joint, and logarithms in float32 */
-     TERP_FIELD_GAPS,
-     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
-     1e-2},
-    {"f64-floor", /* logarithms in float64 */
-     TERP_FIELD_ROUGH,
-     {TERP_FLOAT64, true, false, 2, {29, 31}},
-     1e-7},
-};
-
-/* Other types, also under absolute bounds. */
-static const struct golden types[] = {
-    {"i8", TERP_FIELD_ROUGH, {TERP_INT8, false, false, 2, {29, 31}}, 0},
-    {"u16-bound",
-     TERP_FIELD_ROUGH,
-     {TERP_UINT16, true, false, 3, {9, 10, 11}},
-     7},
-    {"i32", TERP_FIELD_STEPS, {TERP_INT32, true, false, 2, {29, 31}}, 0},
-    {"u32-wide", /* carried in float64 */
-     TERP_FIELD_GAPS,
-     {TERP_UINT32, false, true, 3, {5, 9, 11}},
-     1},
-    {"i64", TERP_FIELD_ROUGH, {TERP_INT64, false, false, 2, {29, 31}}, 0},
-    {"u64-bits", /* carried as the bits of float64 */
-     TERP_FIELD_GAPS,
-     {TERP_UINT64, false, false, 2, {17, 31}},
+    {"speed-exceptions",
+     GAPS,
+     {TERP_FLOAT32, false, false, 3, {5, 17, 65}},
+     TERP_CODING_SPEED,
+     1e-3},
+    {"speed-steps",
+     STEPS,
+     {TERP_INT16, false, false, 2, {31, 65}},
+     TERP_CODING_SPEED,
+     2},
+    {"ranks-stack",
+     FEW,
+     {TERP_FLOAT32, false, true, 3, {7, 20, 30}},
+     TERP_CODING_RANKS,
      0},
-    {"f16", TERP_FIELD_GAPS, {TERP_FLOAT16, false, false, 2, {29, 31}}, 1e-2},
-    {"f16-lossless",
-     TERP_FIELD_ROUGH,
-     {TERP_FLOAT16, true, false, 2, {29, 31}},
+    {"grid-f32",
+     DECIMALS,
+     {TERP_FLOAT32, false, false, 3, {17, 35, 11}},
+     TERP_CODING_GRID,
      0},
-    {"bf16",
-     TERP_FIELD_ROUGH,
-     {TERP_BFLOAT16, false, false, 3, {9, 10, 11}},
+    {"grid-f32-exceptions",
+     EXCEPTIONS,
+     {TERP_FLOAT32, true, false, 1, {5003}},
+     TERP_CODING_GRID,
+     0},
+    {"grid-f64",
+     DECIMALS,
+     {TERP_FLOAT64, true, true, 3, {17, 35, 11}},
+     TERP_CODING_GRID,
+     0},
+    {"grid-f64-exceptions",
+     EXCEPTIONS,
+     {TERP_FLOAT64, false, false, 2, {50, 101}},
+     TERP_CODING_GRID,
+     0},
+    {"grid-drift",
+     TIMES,
+     {TERP_FLOAT64, false, false, 1, {5003}},
+     TERP_CODING_GRID,
+     0},
+    {"grid-c64",
+     DECIMALS,
+     {TERP_COMPLEX64, false, false, 1, {5003}},
+     TERP_CODING_PARTS,
+     0},
+    {"grid-c128",
+     EXCEPTIONS,
+     {TERP_COMPLEX128, true, false, 2, {61, 90}},
+     TERP_CODING_PARTS,
+     0},
+    {"columns-16",
+     TABLE,
+     {TERP_INT16, true, false, 2, {401, 16}},
+     TERP_CODING_COLUMNS,
+     0},
+    {"columns-4d",
+     TABLE,
+     {TERP_FLOAT32, false, false, 4, {3, 5, 37, 4}},
+     TERP_CODING_COLUMNS,
+     0},
+    {"columns-f64",
+     TABLE,
+     {TERP_FLOAT64, true, false, 2, {3001, 4}},
+     TERP_CODING_COLUMNS,
+     1e-3},
+    {"columns-bound", /* groups under the bound */
+     TABLE,
+     {TERP_FLOAT32, false, false, 2, {3001, 4}},
+     TERP_CODING_COLUMNS,
      1e-2},
-    {"c64", TERP_FIELD_COAST, {TERP_COMPLEX64, true, false, 2, {29, 31}}, 1e-2},
-    {"c128",
-     TERP_FIELD_ROUGH,
-     {TERP_COMPLEX128, false, true, 3, {5, 9, 11}},
-     1e-3},
+    {"columns-copies", /* copies of a table */
+     TABLES,
+     {TERP_FLOAT32, true, false, 3, {3, 2001, 4}},
+     TERP_CODING_COPIES,
+     1e-10},
 };
 
-/* Streams that do not depend on the mode. */
-static const struct golden plain[] = {
-    {"f32-constant",
-     TERP_FIELD_CONSTANT,
-     {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
-     1e-3},
-    {"f64-constant-specials",
-     TERP_FIELD_GAPS,
-     {TERP_FLOAT64, false, false, 2, {20, 20}},
-     10},
-    {"f32-copies",
-     TERP_FIELD_PROFILE,
-     {TERP_FLOAT32, false, false, 3, {19, 20, 30}},
-     1e-3},
-    {"f64-repeats", /* references under a bound above 0 */
-     TERP_FIELD_MIRRORS,
-     {TERP_FLOAT64, true, false, 2, {259, 254}},
-     1e-3},
-    {"f32-raw", TERP_FIELD_NOISE, {TERP_FLOAT32, false, false, 1, {50}}, 1e-30},
-    {"bytes", TERP_FIELD_NOISE, {TERP_BYTES, false, false, 1, {99}}, 1},
-};
+/* Equal tables, one behind the other. */
+static void
+tables_make(const struct terp_chunk *chunk, uint8_t *values)
+{
+    const struct terp_chunk one = {chunk->type,
+                                   chunk->big_endian,
+                                   false,
+                                   2,
+                                   {chunk->dims[1], chunk->dims[2]}};
+    const uint64_t nbytes = terp_chunk_nbytes(&one);
 
-/* Every type except bytes in every mode. A bound of an integer type is rounded
- * down, so all of these are lossless except the first. */
-static const struct {
-    const char *name;
-    enum terp_bound_mode mode;
-    double bound, floor;
-} kinds[] = {
-    {"absolute", TERP_BOUND_ABSOLUTE, 2, 0},
-    {"relative", TERP_BOUND_RELATIVE, 1e-3, 0},
-    {"pointwise", TERP_BOUND_POINTWISE, 1e-2, 0},
-    {"floor", TERP_BOUND_POINTWISE, 1e-2, 1e-3},
-    {"psnr", TERP_BOUND_PSNR, 60, 0},
-    {"lossless", TERP_BOUND_ABSOLUTE, 0, 0},
-};
+    table_make(&one, values);
+    for (uint64_t i = 1; i < chunk->dims[0]; i++)
+        memcpy(values + i * nbytes, values, nbytes);
+}
+
+static void
+values_make(enum kind kind, const struct terp_chunk *chunk, uint8_t *values)
+{
+    switch (kind) {
+    case FEW:
+        few_make(chunk, 150, values);
+        break;
+    case DECIMALS:
+    case EXCEPTIONS:
+        decimals_make(chunk, kind == DECIMALS ? 0 : 29, values);
+        break;
+    case TIMES:
+        times_make(chunk, 5, values);
+        break;
+    case TABLE:
+        table_make(chunk, values);
+        break;
+    case TABLES:
+        tables_make(chunk, values);
+        break;
+    default:
+        terp_field_make(kind == GAPS    ? TERP_FIELD_GAPS
+                        : kind == STEPS ? TERP_FIELD_STEPS
+                                        : TERP_FIELD_ROUGH,
+                        chunk, values);
+    }
+}
 
 static bool
 write_file(const char *dir, const char *name, const void *bytes,
@@ -241,16 +199,17 @@ write_file(const char *dir, const char *name, const void *bytes,
     return fclose(file) == 0 && written;
 }
 
+/* Encodes and writes a stream of the newest version. */
 static bool
-make(const char *dir, const struct golden *golden,
-     enum terp_bound_mode bound_mode, double floor,
-     const struct terp_mode *mode, FILE *list)
+make(const char *dir, const struct golden *golden, FILE *list)
 {
-    struct terp_params params = {.bound_mode = bound_mode,
-                                 .bound = golden->bound,
-                                 .floor = floor,
-                                 .pipeline = mode->pipeline,
-                                 .predictor = mode->predictor};
+    const struct terp_params params = {
+        .size = sizeof params,
+        .bound_mode = TERP_BOUND_ABSOLUTE,
+        .bound = golden->bound,
+        .pipeline = strncmp(golden->name, "speed", 5) == 0
+                        ? TERP_PIPELINE_SPEED
+                        : TERP_PIPELINE_AUTO};
     const struct terp_chunk *chunk = &golden->chunk;
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
     uint64_t cap_nbytes = terp_encode_bound(chunk);
@@ -258,15 +217,15 @@ make(const char *dir, const struct golden *golden,
     char name[TERP_GOLDEN_NAME_CAP];
     bool made = false;
 
-    snprintf(name, sizeof name, "v%d-%s-%s.terp", TERP_FORMAT_VERSION,
-             golden->name, mode->name);
-    for (char *slash; (slash = strchr(name, '/')) != NULL;)
-        *slash = '-';
+    snprintf(name, sizeof name, "v%d-%s.terp", TERP_FORMAT_VERSION,
+             golden->name);
     if (values != NULL && stream != NULL) {
-        terp_field_make(golden->field, chunk, values);
+        values_make(golden->kind, chunk, values);
         made =
             terp_encode(&params, chunk, values, stream, cap_nbytes,
                         &stream_nbytes, 1) == TERP_OK &&
+            stream[TERP_FRAME_VERSION_AT] == TERP_FORMAT_VERSION &&
+            stream[TERP_FRAME_CODING_AT] == golden->coding &&
             terp_decode(stream, stream_nbytes, values, nbytes, &got, 1) ==
                 TERP_OK &&
             write_file(dir, name, stream, stream_nbytes) &&
@@ -280,19 +239,43 @@ make(const char *dir, const struct golden *golden,
     return made;
 }
 
+/* Makes a stream of a type, in a shape, little-endian or big-endian. Complex
+ * values have streams in parts. */
 static bool
-make_kind(const char *dir, enum terp_type type, size_t kind,
-          const struct terp_mode *mode, FILE *list)
+make_type(const char *dir, const char *coding_name, enum kind kind,
+          enum terp_type type, const struct terp_chunk *shape,
+          enum terp_coding coding, double bound, FILE *list)
 {
     char name[TERP_GOLDEN_NAME_CAP];
-    const struct golden golden = {name,
-                                  TERP_FIELD_ROUGH,
-                                  {type, false, false, 3, {7, 8, 9}},
-                                  kinds[kind].bound};
+    struct golden golden = {name, kind, *shape, coding, bound};
 
-    snprintf(name, sizeof name, "%s-%s", terp_type_name(type),
-             kinds[kind].name);
-    return make(dir, &golden, kinds[kind].mode, kinds[kind].floor, mode, list);
+    golden.chunk.type = type;
+    golden.chunk.big_endian = type % 2 == 1;
+    if (terp_type_nparts(type) > 1)
+        golden.coding = TERP_CODING_PARTS;
+    snprintf(name, sizeof name, "%s-%s%s", coding_name, terp_type_name(type),
+             bound > 0 ? "-bound" : "");
+    return make(dir, &golden, list);
+}
+
+static bool
+make_types(const char *dir, enum terp_type type, FILE *list)
+{
+    bool made = make_type(dir, "speed", STEPS, type, &speed_shape,
+                          TERP_CODING_SPEED, 0, list);
+
+    made &=
+        make_type(dir, "speed", STEPS, type, &speed_shape, TERP_CODING_SPEED,
+                  terp_type_is_integer(type) ? 2 : 1e-2, list);
+    if (terp_value_nbytes(type) > 1)
+        made &= make_type(dir, "ranks", FEW, type, &few_shape,
+                          TERP_CODING_RANKS, 0, list);
+    /* Columns of noise in float64 leave nothing to save, and of few values in
+     * bfloat16 nothing that ranks of the whole chunk do not save. */
+    if (terp_type_of_part(type) != TERP_FLOAT64 && type != TERP_BFLOAT16)
+        made &= make_type(dir, "columns", TABLE, type, &table_shape,
+                          TERP_CODING_COLUMNS, 0, list);
+    return made;
 }
 
 int
@@ -312,29 +295,10 @@ main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < COUNT(goldens); i++)
-        for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &goldens[i], TERP_BOUND_ABSOLUTE, 0,
-                         &terp_mode[mode], list);
-    for (size_t i = 0; i < COUNT(plain); i++)
-        made &= make(argv[1], &plain[i], TERP_BOUND_ABSOLUTE, 0, &terp_mode[0],
-                     list);
-    for (size_t i = 0; i < COUNT(pointwise); i++)
-        for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &pointwise[i], TERP_BOUND_POINTWISE, 0,
-                         &terp_mode[mode], list);
-    for (size_t i = 0; i < COUNT(floored); i++)
-        for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &floored[i], TERP_BOUND_POINTWISE,
-                         floored[i].bound / 100, &terp_mode[mode], list);
-    for (size_t i = 0; i < COUNT(types); i++)
-        for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &types[i], TERP_BOUND_ABSOLUTE, 0,
-                         &terp_mode[mode], list);
+        made &= make(argv[1], &goldens[i], list);
     for (int type = 0; terp_type_name((enum terp_type)type) != NULL; type++)
-        for (size_t i = 0; type != TERP_BYTES && i < COUNT(kinds); i++)
-            for (int mode = 1; mode < TERP_NMODES; mode++)
-                made &= make_kind(argv[1], (enum terp_type)type, i,
-                                  &terp_mode[mode], list);
+        if (type != TERP_BYTES)
+            made &= make_types(argv[1], (enum terp_type)type, list);
     made &= fclose(list) == 0;
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

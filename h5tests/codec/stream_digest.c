@@ -22,6 +22,7 @@
 #include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
+#include "h5tests/support/tables.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -50,7 +51,7 @@ static const struct bound bounds[] = {
     {TERP_BOUND_ABSOLUTE, 0x1p-23, 0},
 };
 
-/* The modes but the last one, speed, whose format is not frozen. */
+/* The modes of version 1: all but the last one, speed. */
 #define NMODES (TERP_NMODES - 1)
 
 /* These follow all others, because the earlier lines of the file must not
@@ -324,6 +325,87 @@ digest_few(struct run *run)
     return true;
 }
 
+static void
+table_of(const struct terp_chunk *chunk, uint64_t n, uint8_t *values)
+{
+    (void)n;
+    table_make(chunk, values);
+}
+
+/* Values for grids and for columns, which are streams of version 2. */
+static const struct {
+    const char *name;
+    void (*make)(const struct terp_chunk *chunk, uint64_t n, uint8_t *values);
+    uint64_t n;
+    struct terp_chunk chunk;
+    double bound;
+} structured[] = {
+    {"decimals", decimals_make, 0, {TERP_FLOAT32, false, false, 1, {20011}}, 0},
+    {"decimals", decimals_make, 29, {TERP_FLOAT64, true, false, 1, {5003}}, 0},
+    {"decimals",
+     decimals_make,
+     97,
+     {TERP_FLOAT64, false, true, 3, {17, 35, 37}},
+     0},
+    {"decimals",
+     decimals_make,
+     0,
+     {TERP_COMPLEX64, false, false, 2, {61, 90}},
+     0},
+    {"times", times_make, 5, {TERP_FLOAT64, false, false, 1, {20011}}, 0},
+    {"times", times_make, 1, {TERP_FLOAT64, true, false, 1, {5003}}, 0},
+    {"table", table_of, 0, {TERP_FLOAT32, true, false, 2, {3001, 4}}, 0},
+    {"table", table_of, 0, {TERP_INT16, false, false, 3, {61, 70, 5}}, 0},
+    {"table", table_of, 0, {TERP_FLOAT64, false, false, 2, {3001, 4}}, 1e-3},
+    {"table", table_of, 0, {TERP_FLOAT16, false, false, 2, {3001, 4}}, 1e-2},
+};
+
+static bool
+digest_structured(struct run *run)
+{
+    for (size_t i = 0; i < COUNT(structured); i++) {
+        const struct terp_chunk *chunk = &structured[i].chunk;
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                           .bound = structured[i].bound};
+        uint8_t *values = malloc(terp_chunk_nbytes(chunk));
+        if (values == NULL)
+            return false;
+        structured[i].make(chunk, structured[i].n, values);
+        const bool made = report(run, TERP_FIELD_STEPS, chunk, &params,
+                                 structured[i].name, values);
+        free(values);
+        if (!made)
+            return false;
+    }
+    return true;
+}
+
+/* Streams of speed. */
+static bool
+digest_speed(struct run *run)
+{
+    for (size_t t = 0; t < COUNT(types) + COUNT(chunks); t++) {
+        struct terp_chunk chunk =
+            chunks[t < COUNT(types) ? 5 : t - COUNT(types)];
+        struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                     .bound = t % 3 == 0 ? 0 : 0.01,
+                                     .pipeline = TERP_PIPELINE_SPEED};
+        if (t < COUNT(types))
+            chunk.type = types[t];
+        uint8_t *values = malloc(terp_chunk_nbytes(&chunk));
+        if (values == NULL)
+            return false;
+        const enum terp_field field =
+            t % 2 == 0 ? TERP_FIELD_GAPS : TERP_FIELD_SMOOTH;
+        terp_field_make(field, &chunk, values);
+        const bool made = report(run, field, &chunk, &params, "speed", values);
+        free(values);
+        if (!made)
+            return false;
+    }
+    return true;
+}
+
 /* Returns TEST_NENVIRONMENTS for an unknown name. */
 static enum test_environment
 environment_of(const char *name)
@@ -382,7 +464,8 @@ main(int argc, char **argv)
                 digest_types(&run) && digest_far(&run, TERP_FIELD_SINES) &&
                 digest_far(&run, TERP_FIELD_NOISE) && digest_lossless(&run);
     run.format = 2;
-    made = made && digest_few(&run);
+    made = made && digest_few(&run) && digest_structured(&run) &&
+           digest_speed(&run);
     if (made && run.expected != NULL && fgetc(run.expected) != EOF) {
         puts("more lines are expected");
         run.same = false;

@@ -6,6 +6,7 @@
  * release's file, with a dataset for each type, kind of bound, pipeline and
  * predictor. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +203,25 @@ static const struct {
     {" huffman spline", H5Z_TERP_PIPELINE_HUFFMAN, H5Z_TERP_PREDICTOR_SPLINE},
     {" huffman lorenzo", H5Z_TERP_PIPELINE_HUFFMAN, H5Z_TERP_PREDICTOR_LORENZO},
     {" ratio spline", H5Z_TERP_PIPELINE_RATIO, H5Z_TERP_PREDICTOR_SPLINE},
-    {" ratio lorenzo", H5Z_TERP_PIPELINE_RATIO, H5Z_TERP_PREDICTOR_LORENZO}};
+    {" ratio lorenzo", H5Z_TERP_PIPELINE_RATIO, H5Z_TERP_PREDICTOR_LORENZO},
+    {" speed", H5Z_TERP_PIPELINE_SPEED, H5Z_TERP_PREDICTOR_AUTO}};
+
+/* Gives a dataset the digest of its values as they are read. */
+static bool
+set_digest(hid_t file, const char *name)
+{
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT); /* no chunk is cached */
+    hid_t scalar = H5Screate(H5S_SCALAR);
+    const uint64_t digest = digest_of(dataset);
+    hid_t attribute = H5Acreate2(dataset, DIGEST, H5T_STD_U64LE, scalar,
+                                 H5P_DEFAULT, H5P_DEFAULT);
+    const bool is_set = H5Awrite(attribute, H5T_NATIVE_UINT64, &digest) >= 0;
+
+    H5Aclose(attribute);
+    H5Sclose(scalar);
+    H5Dclose(dataset);
+    return is_set;
+}
 
 static bool
 make_dataset(hid_t file, size_t type_number, size_t bound, size_t way)
@@ -216,7 +235,7 @@ make_dataset(hid_t file, size_t type_number, size_t bound, size_t way)
     uint8_t *values = malloc(terp_chunk_nbytes(&chunk));
     hid_t type = type_in_file(type_number),
           space = H5Screate_simple(3, dims, NULL),
-          dcpl = H5Pcreate(H5P_DATASET_CREATE), scalar = H5Screate(H5S_SCALAR);
+          dcpl = H5Pcreate(H5P_DATASET_CREATE);
     char name[64];
 
     config.pipeline = ways[way].pipeline;
@@ -234,20 +253,87 @@ make_dataset(hid_t file, size_t type_number, size_t bound, size_t way)
     bool made = dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL,
                                          H5P_DEFAULT, values) >= 0;
     made = made && H5Dclose(dataset) >= 0;
-    dataset = H5Dopen2(file, name, H5P_DEFAULT); /* without a chunk cache */
-    if (made) {
-        const uint64_t digest = digest_of(dataset);
-        hid_t attribute = H5Acreate2(dataset, DIGEST, H5T_STD_U64LE, scalar,
-                                     H5P_DEFAULT, H5P_DEFAULT);
-        made = H5Awrite(attribute, H5T_NATIVE_UINT64, &digest) >= 0;
-        H5Aclose(attribute);
-    }
-    H5Dclose(dataset);
-    H5Sclose(scalar);
+    made = made && set_digest(file, name);
     H5Sclose(space);
     H5Pclose(dcpl);
     H5Tclose(type);
     free(values);
+    return made;
+}
+
+/* Chunks that hold containers: particles with members of several types, text
+ * and padding. */
+struct particle {
+    float at[3];
+    int16_t cell;
+    char name[5];
+    double energy;
+};
+
+static hid_t
+particle_type(void)
+{
+    const hsize_t n = 3;
+    hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(struct particle));
+    hid_t at = H5Tarray_create2(H5T_IEEE_F32LE, 1, &n);
+    hid_t text = H5Tcopy(H5T_C_S1);
+
+    if (H5Tset_size(text, 5) < 0 ||
+        H5Tinsert(type, "at", offsetof(struct particle, at), at) < 0 ||
+        H5Tinsert(type, "cell", offsetof(struct particle, cell),
+                  H5T_STD_I16LE) < 0 ||
+        H5Tinsert(type, "name", offsetof(struct particle, name), text) < 0 ||
+        H5Tinsert(type, "energy", offsetof(struct particle, energy),
+                  H5T_IEEE_F64LE) < 0)
+        fputs("golden_files: no compound type\n", stderr);
+    H5Tclose(text);
+    H5Tclose(at);
+    return type;
+}
+
+static void
+particles_make(uint64_t n, struct particle *particles)
+{
+    memset(particles, 0, n * sizeof *particles);
+    for (uint64_t i = 0; i < n; i++) {
+        struct particle *own = &particles[i];
+        const uint64_t random = terp_field_mix(i);
+        for (int d = 0; d < 3; d++)
+            own->at[d] = (float)(i / 16) + (float)(random >> (40 + d)) * 1e-8f;
+        own->cell = (int16_t)(i / 16);
+        snprintf(own->name, sizeof own->name, "p%d", (int)(random % 8));
+        own->energy = (double)(random % 997) / 100;
+    }
+}
+
+/* Makes a dataset of particles, lossless, or under a bound that is relative to
+ * the range of each member. */
+static bool
+make_particles(hid_t file, const char *name, double bound)
+{
+    const hsize_t n = 1000, chunk = 400;
+    struct H5Z_terp_config config = {
+        .bound_mode = bound > 0 ? H5Z_TERP_RELATIVE : H5Z_TERP_ABSOLUTE,
+        .bound = bound};
+    struct particle *particles = malloc(n * sizeof *particles);
+    hid_t type = particle_type(), space = H5Screate_simple(1, &n, NULL),
+          dcpl = H5Pcreate(H5P_DATASET_CREATE);
+
+    if (particles == NULL)
+        return false;
+    particles_make(n, particles);
+    bool made =
+        H5Pset_chunk(dcpl, 1, &chunk) >= 0 && H5Pset_terp(dcpl, &config) >= 0;
+    hid_t dataset =
+        H5Dcreate2(file, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    made = made && dataset >= 0 &&
+           H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, particles) >=
+               0 &&
+           H5Dclose(dataset) >= 0 && set_digest(file, name);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    H5Tclose(type);
+    free(particles);
     return made;
 }
 
@@ -262,7 +348,9 @@ make(const char *path)
             for (size_t way = 0; made && way < COUNT(ways); way++)
                 if (way == 0 || types[type].type == TERP_FLOAT32)
                     made = make_dataset(file, type, bound, way);
-    made = made && H5Fclose(file) >= 0;
+    made = made && make_particles(file, "particles lossless", 0) &&
+           make_particles(file, "particles relative", 1e-3) &&
+           H5Fclose(file) >= 0;
     if (!made)
         H5Eprint2(H5E_DEFAULT, stderr);
     return made ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -41,6 +41,20 @@ few_make(const struct terp_chunk *chunk, uint64_t nlevels, uint8_t *values)
                   few_bits(chunk->type, few_level(nlevels, i)));
 }
 
+/* Times of 1/1024 s, 1 to `nsteps` of them apart. */
+static inline void
+times_make(const struct terp_chunk *chunk, uint64_t nsteps, uint8_t *values)
+{
+    const uint64_t nvalues = chunk_nvalues(chunk);
+    uint64_t k = 0;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        k += 1 + terp_field_mix(i) % nsteps;
+        value_put(chunk, values, i,
+                  value_to_bits(chunk->type, 1.7e9 + (double)k / 1024));
+    }
+}
+
 /* Decimals of a type of floats, which rise and fall: too many different ones
  * for ranks. Every `every`-th value is NaN, -0.0 or another exception; 0: none
  * is. */

@@ -1,4 +1,4 @@
--- Modulefile of terp for Lmod, as MODULEPATH/terp/1.0.0.lua. Set `prefix` to the
+-- Modulefile of terp for Lmod, as MODULEPATH/terp/2.0.0.lua. Set `prefix` to the
 -- folder that cmake --install --prefix used.
 local version = myModuleVersion()
 local prefix = pathJoin("/opt/terp", version)

@@ -14,10 +14,11 @@ class Terp(CMakePackage, CudaPackage):
     than the bound that the user chooses."""
 
     homepage = "https://example.org/terp"
-    url = "https://example.org/terp/releases/terp-1.0.0.tar.gz"
+    url = "https://example.org/terp/releases/terp-2.0.0.tar.gz"
 
     license("BSD-3-Clause AND BSD-2-Clause", checked_by="terp")
 
+    version("2.0.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
     version("1.0.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
 
     variant("mpi", default=True, description="Link the tool to an HDF5 with MPI")
