@@ -27,7 +27,7 @@ terp_is_open_to_more(const struct terp_params *params,
 
 /* ---- the lossless prediction ---- */
 
-/* Whether a lossless stream may be smaller: steps are smaller than the last bit
+/* Whether a lossless stream may be smaller: steps are smaller than two last bits
  * of the largest value, so most bits are kept anyway. With the effort `best`,
  * whenever codes may be wide. */
 static inline TERP_HOST_DEVICE bool
@@ -36,7 +36,7 @@ terp_may_be_lossless(enum terp_effort effort, double min, double max,
 {
     return effort == TERP_EFFORT_BEST
                ? terp_may_be_wide(terp_nsteps_of(min, max, step))
-               : terp_exponent_of(step) + mantissa_nbits <
+               : terp_exponent_of(step) + mantissa_nbits <=
                      terp_exponent_of_range(min, max);
 }
 

@@ -558,7 +558,7 @@ static const struct {
     {"low_bits", low_bits, UINT64_C(0x8a4a15a6aadd7682)},
     {"bits_below", bits_below, UINT64_C(0xb645f698cb5a85b6)},
     {"pointwise", pointwise, UINT64_C(0xb9265611e8c0d059)},
-    {"repeats", repeats, UINT64_C(0xec49753dfb807027)},
+    {"repeats", repeats, UINT64_C(0x925b8b20f582a43a)},
     {"integers", integers, UINT64_C(0xf7cdc800382b7ae7)},
     {"halves", halves, UINT64_C(0x3f908f80d571f7e0)},
     {"splines", splines, UINT64_C(0xcbdc9f838d636b36)},
