@@ -65,6 +65,9 @@ for figure in "$@"; do
         record real python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks whole \
             --codecs "terp,$pipelines,sz3,pysz,zfp,sperr"
+        record real_peers python3 ratio.py --plugin "$plugin" \
+            --fields "$real" --chunks whole \
+            --codecs terp,pysz,pysz:lorenzo,sperr --against peers
         # Without sz3, which hangs on small chunks of NaN.
         record real_auto python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks auto --bounds 1e-3 \

@@ -53,6 +53,20 @@ class Bench(unittest.TestCase):
         self.assertEqual(field.name, "wave")
         np.testing.assert_array_equal(field.data, self.data)
 
+    def test_sperr_gets_each_chunk_with_its_dims_reversed(self):
+        data = np.float32(np.sin(np.arange(12 * 30 * 50) / 900)
+                          ).reshape(12, 30, 50)
+        field = fields.Field("wave", data)
+        with filters.memory_file() as file:
+            dataset = filters.create(file, field, (5, 30, 40), "sperr", 1e-3)
+            self.assertEqual(dataset.chunks, (40, 30, 5))
+            filters.write(dataset, data, "sperr", 1e-3)
+            del dataset
+            copy = np.empty_like(data)
+            filters.read(file["field"], copy, "sperr")
+        self.assertLess(np.abs(copy - data).max(), 1.1e-3)
+        self.assertGreater(np.abs(copy - data).max(), 0)
+
     def test_h5_file_gives_every_float_array(self):
         path = self.folder / "some.h5"
         with filters.h5py.File(path, "w") as file:
