@@ -10,6 +10,7 @@ A file belongs to the first floor below whose pattern matches its path. A file
 without a floor is an error: each new file must get a floor on purpose.
 doc/design/README.md describes the floors.
 """
+import functools
 import os
 import pathlib
 import re
@@ -131,6 +132,7 @@ SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
+@functools.cache
 def floor_of(path):
     for floor, pattern in FLOORS:
         if re.fullmatch(pattern, path):
@@ -141,11 +143,11 @@ def floor_of(path):
 def sources(root):
     """terp's own C and CUDA files, outside of builds and hidden folders."""
     found = []
-    for path in root.rglob("*"):
-        parts = path.relative_to(root).parts
-        if path.suffix in SUFFIXES and not parts[0].startswith(("build", ".",
-                                                                 "third_party")):
-            found.append("/".join(parts))
+    for folder in root.iterdir():
+        if not folder.name.startswith(("build", ".", "third_party")):
+            found += ["/".join(path.relative_to(root).parts)
+                      for path in (folder, *folder.rglob("*"))
+                      if path.suffix in SUFFIXES]
     return sorted(found)
 
 
@@ -259,14 +261,21 @@ def check_circles(objects):
 
 def read_objects(build, paths):
     known = set(paths)
-    objects = []
-    for path in sorted(build.rglob("*.o")):
-        source = source_of("/".join(path.relative_to(build).parts))
-        if source in known:
-            said = subprocess.run(["nm", "-gP", path], check=True,
-                                  capture_output=True, text=True)
-            objects.append((source, symbols_of(said.stdout.splitlines())))
-    return objects
+    found = {}
+    for folder in build.rglob("CMakeFiles"):
+        for path in folder.rglob("*.o"):
+            source = source_of("/".join(path.relative_to(build).parts))
+            if source in known:
+                found[str(path)] = source
+    if not found:
+        return []
+    said = subprocess.run(["nm", "-gPA", *sorted(found)], check=True,
+                          capture_output=True, text=True)
+    lines = {path: [] for path in sorted(found)}
+    for line in said.stdout.splitlines():
+        path, symbol = line.split(": ", 1)
+        lines[path].append(symbol)
+    return [(found[path], symbols_of(lines[path])) for path in lines]
 
 
 def main():
