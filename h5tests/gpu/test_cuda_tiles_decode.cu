@@ -617,10 +617,13 @@ static void
 tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
 {
     struct token_tile tile = {};
-    uint64_t naccepted = 0;
+    uint64_t naccepted = 0, ntried = 0;
 
     (void)state;
     for (int i = 0; i < 3000; i++) {
+        if (!terp_case_taken(2))
+            continue;
+        ntried++;
         tile.entry = (int)random_below(TERP_NENTRIES);
         tile.nbytes = 1 + random_below(i % 2 == 0 ? 8 : 300);
         tile.nsymbols =
@@ -631,7 +634,7 @@ tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
             tile.bytes[tile.nbytes - 1] |= (1 << random_below(8)) - 1;
         naccepted += check_tile(&tile) == TERP_OK;
     }
-    assert_in_range(naccepted, 300, 2700);
+    assert_in_range(naccepted, ntried / 10, ntried - ntried / 10);
 }
 
 /* ---- batches ---- */
@@ -728,6 +731,8 @@ damaged_tiles_are_refused_as_by_the_cpu(void **state)
     (void)state;
     for (enum terp_coding coding : codings)
         for (int nbits = 1; nbits <= 9; nbits += 4) {
+            if (!terp_case_taken(2))
+                continue;
             uint16_t *symbols = make_symbols(70000, nbits, 900, 2);
             struct stream stream = stream_of_symbols(coding, symbols, 70000);
             struct device device;
@@ -960,6 +965,8 @@ damaged_streams_are_refused_as_by_the_cpu(void **state)
 {
     (void)state;
     for (const struct variant &variant : variants) {
+        if (!terp_case_taken(2))
+            continue;
         struct stream stream = stream_of_variant(&variant);
         struct device device;
         device_make(&stream.frame.chunk, true, &device);
