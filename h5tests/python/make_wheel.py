@@ -1,8 +1,9 @@
 """Builds the wheel of the Python package: make_wheel.py SOURCE DIRECTORY
 
 Needs scikit-build-core and ninja, which in_venv.py installs. Warnings are
-errors. The compiler's name is that of the release build, so that ccache finds
-the objects."""
+errors. ccache finds the objects of the release build: the compiler's name is the
+same, and the build folder is at the same depth of the tree, in case ccache makes
+paths relative."""
 import os
 import shutil
 import subprocess
@@ -10,9 +11,12 @@ import sys
 
 source, directory = sys.argv[1:]
 os.environ.setdefault("CC", "cc")
-shutil.rmtree(directory, ignore_errors=True)
+build = os.path.dirname(directory) + "-wheel"
+for folder in directory, build:
+    shutil.rmtree(folder, ignore_errors=True)
 sys.exit(subprocess.run(
     [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps",
      "--disable-pip-version-check",
      "--config-settings=cmake.define.TERP_WERROR=ON",
+     "--config-settings=build-dir=" + build,
      "-w", directory, source]).returncode)
