@@ -94,7 +94,7 @@ if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
                    -DWORK_DIR=${CMAKE_BINARY_DIR}/test_install
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_install.cmake)
   add_test(NAME subdirectory
-           COMMAND ${CMAKE_COMMAND} -DWORK_DIR=${CMAKE_BINARY_DIR}/test_subdirectory
+           COMMAND ${CMAKE_COMMAND} -DWORK_DIR=${CMAKE_BINARY_DIR}-subdirectory
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_subdirectory.cmake)
   set_tests_properties(subdirectory PROPERTIES LABELS ci COST 100)
 endif()
