@@ -17,8 +17,10 @@ foreach(name absent environment values pass pipeline errors members rewrite shor
 endforeach()
 target_link_libraries(test_filter_rewrite PRIVATE terp_cases)
 target_link_libraries(test_filter_members PRIVATE m)
-if(TERP_SANITIZE MATCHES thread) # it has one thread, and takes minutes
-  set_tests_properties(test_filter_rewrite PROPERTIES DISABLED TRUE)
+if(TERP_SANITIZE MATCHES thread) # they have one thread, and take minutes
+  foreach(name environment members rewrite)
+    set_tests_properties(test_filter_${name} PROPERTIES DISABLED TRUE)
+  endforeach()
 endif()
 target_sources(test_filter_environment PRIVATE support/environment.c)
 
