@@ -859,7 +859,7 @@ class DeviceTest(Files):
         np.testing.assert_array_equal(dataset[()], got)
 
     def test_values_on_the_device_are_written_and_read(self):
-        field = smooth((32, 48, 64), "f4")
+        field = smooth((32, 32, 32), "f4")
         dataset = self.create(field, FAST_LOSSLESS)
         with Said() as said:
             dataset.write_direct(self.on_device(field))
@@ -872,7 +872,7 @@ class DeviceTest(Files):
         np.testing.assert_array_equal(self.from_device(out), field)
 
     def test_what_goes_down_goes_by_way_of_the_host(self):
-        field = smooth((32, 48, 64), "f4")
+        field = smooth((32, 32, 32), "f4")
         dataset = self.create(field, FAST_LOSSLESS)
         dataset[...] = 0
         wide = self.on_device(field.astype("f8"))
