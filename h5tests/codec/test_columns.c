@@ -262,6 +262,8 @@ damaged_streams_are_refused_alike(void **state)
             terp_case_encode(&lossless, &chunks[c], values, 1);
         assert_int_equal(version_of(&good), 2);
         for (uint64_t i = 0; i < 1000; i++) {
+            if (!terp_case_is_drawn(1000 * c + i, terp_case_fewer() / 16))
+                continue;
             struct terp_stream bad = {terp_case_alloc(good.nbytes),
                                       good.nbytes};
             const uint64_t random = terp_field_mix(1000 * c + i);

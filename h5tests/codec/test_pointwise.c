@@ -374,12 +374,13 @@ margin_is_what_keeps_the_bound(void **state)
 }
 
 /* All mantissas of float32, with the margin, in a chunk of one exponent and in
- * a chunk of all exponents. */
+ * a chunk of all exponents. With a sanitizer one mantissa in five. */
 static void
 every_mantissa_keeps_the_bound(void **state)
 {
     static const uint32_t ranges[][2] = {{127u << 23, (128u << 23) - 1},
                                          {2u << 23, (255u << 23) - 1}};
+    const uint32_t step = 1 + terp_case_fewer() / 16;
 
     (void)state;
     for (size_t r = 0; r < COUNT(ranges); r++)
@@ -389,7 +390,7 @@ every_mantissa_keeps_the_bound(void **state)
             const struct terp_pointwise how =
                 terp_pointwise_of(1e-3, magnitudes, 4);
             uint64_t nlost = 0;
-            for (uint32_t m = 0; m < 1u << 23; m++) {
+            for (uint32_t m = field % step; m < 1u << 23; m += step) {
                 const uint32_t bits = (r == 0 ? 127 : field) << 23 | m;
                 const double value = value_of_bits(TERP_FLOAT32, bits);
                 nlost += !is_kept(value, TERP_FLOAT32, how, 1, 1e-3);

@@ -137,22 +137,25 @@ small_float64_chunks_keep_every_bound(void **state)
 }
 
 /* Bounds and modes take turns: each pair of shape and field gets some, and each
- * shape gets every bound and mode. */
+ * shape gets every bound and mode. With a sanitizer the day draws some turns.
+ */
 static void
 large_chunks_keep_rotating_bounds(void **state)
 {
+    const uint64_t every = terp_case_fewer() / 16;
     size_t turn = 0;
 
     (void)state;
     for (size_t s = 0; s < COUNT(large_shapes); s++)
-        for (int field = 0; field < TERP_NFIELDS; field++) {
+        for (int field = 0; field < TERP_NFIELDS; field++, turn++) {
+            if (!terp_case_is_drawn(turn, every))
+                continue;
             enum terp_type type = (enum terp_type)(turn % 2);
             struct terp_chunk chunk = chunk_of(&large_shapes[s], type);
             uint8_t *values = make_field((enum terp_field)field, &chunk);
             check((enum terp_field)field, &chunk,
                   &bounds[turn * 7 % COUNT(bounds)],
                   &terp_mode[turn % TERP_NMODES], values);
-            turn++;
             free(values);
         }
 }
