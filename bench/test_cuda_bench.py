@@ -1,16 +1,19 @@
 """Runs the CUDA engine's benchmarks on an emulated device and tiny fields.
 Checks that they run, that their results are right, and the columns of their
 tables. Times have no meaning here. TERP_BENCH_PROGRAMS names the folder of
-the programs."""
+the programs. With TERP_TEST_FEWER=N one test in N runs; TERP_TEST_SEED, or
+else the date, is the seed of the choice."""
 
 import array
 import csv
 import io
 import math
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -253,6 +256,15 @@ class CudaBench(unittest.TestCase):
         self.assertEqual(field.size, 32 ** 3)
         self.assertAlmostEqual(field.mean(), 0, places=5)
         self.assertAlmostEqual(field.std(), 1, places=5)
+
+
+def load_tests(_loader, suites, _pattern):
+    tests = [test for suite in suites for test in suite]
+    fewer = int(os.environ.get("TERP_TEST_FEWER", 1))
+    seed = int(os.environ.get("TERP_TEST_SEED", time.time() // 86400))
+    print(f"TERP_TEST_SEED={seed} tries the same tests again", file=sys.stderr)
+    return unittest.TestSuite(
+        random.Random(seed).sample(tests, -(-len(tests) // fewer)))
 
 
 if __name__ == "__main__":

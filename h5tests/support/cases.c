@@ -48,15 +48,13 @@ number_of(const char *variable, uint64_t otherwise)
     return set != NULL ? strtoull(set, NULL, 10) : otherwise;
 }
 
-bool
-terp_case_is_drawn(uint64_t i, uint64_t every)
+/* Draws one case in `every`. */
+static bool
+draw(uint64_t i, uint64_t every)
 {
     static atomic_bool is_printed;
     const uint64_t seed =
         number_of("TERP_TEST_SEED", (uint64_t)time(NULL) / (24 * 60 * 60));
-
-    if (every > 1)
-        every *= number_of("TERP_TEST_FEWER", 1);
 
     if (every > 1 && !atomic_exchange(&is_printed, true))
         fprintf(stderr,
@@ -64,6 +62,12 @@ terp_case_is_drawn(uint64_t i, uint64_t every)
                 " tries the same ones again\n",
                 seed);
     return every <= 1 || terp_field_mix(terp_field_mix(seed) + i) % every == 0;
+}
+
+bool
+terp_case_is_drawn(uint64_t i, uint64_t every)
+{
+    return draw(i, every > 1 ? every * number_of("TERP_TEST_FEWER", 1) : 1);
 }
 
 unsigned
@@ -78,7 +82,8 @@ terp_case_taken(unsigned every)
     static uint64_t ncases;
 
     return getenv("TERP_TEST_ALL") != NULL ||
-           terp_case_is_drawn(ncases++, (uint64_t)every * FEWER);
+           draw(ncases++,
+                (uint64_t)every * FEWER * number_of("TERP_TEST_FEWER", 1));
 }
 
 struct terp_chunk

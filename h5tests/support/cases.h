@@ -27,7 +27,8 @@ terp_case_fewer(void);
 
 /* Whether this run tries the next case of a large set: about one in `every`,
  * chosen as by terp_case_is_drawn, fewer with a sanitizer, all with
- * TERP_TEST_ALL. */
+ * TERP_TEST_ALL. Unlike there, TERP_TEST_FEWER=N also draws one in N if `every`
+ * is 1. */
 bool
 terp_case_taken(unsigned every);
 
