@@ -162,12 +162,9 @@ cuda_array_copy(struct terp_cuda_device *device,
                 const struct terp_cuda_call *call, uint64_t n, void *const *dst,
                 const void *const *src, const uint64_t *nbytes)
 {
-    return cuda_slot_do(device, call, "copying", [=](cudaStream_t stream) {
-        cudaError_t error = cudaSuccess;
-        for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
-            error = cudaMemcpyAsync(dst[i], src[i], nbytes[i],
-                                    cudaMemcpyDefault, stream);
-        return error;
+    return cuda_slot_do(device, call, "copying", [=](struct cuda_work &work) {
+        for (uint64_t i = 0; i < n; i++)
+            work.copy(dst[i], src[i], nbytes[i]);
     });
 }
 
@@ -177,22 +174,14 @@ cuda_array_move(struct terp_cuda_device *device,
                 const struct terp_array *array, uint64_t first, uint64_t n,
                 const void *src, void *dst, bool gather)
 {
-    return cuda_slot_do(
-        device, call, "moving chunks", [=](cudaStream_t stream) {
-            switch (array->value_nbytes) {
-            case 1:
-                return move<uint8_t>(array, first, n, src, dst, gather, stream);
-            case 2:
-                return move<uint16_t>(array, first, n, src, dst, gather,
-                                      stream);
-            case 4:
-                return move<uint32_t>(array, first, n, src, dst, gather,
-                                      stream);
-            case 8:
-                return move<uint64_t>(array, first, n, src, dst, gather,
-                                      stream);
-            default:
-                return move<uint4>(array, first, n, src, dst, gather, stream);
-            }
-        });
+    auto *start = array->value_nbytes == 1   ? move<uint8_t>
+                  : array->value_nbytes == 2 ? move<uint16_t>
+                  : array->value_nbytes == 4 ? move<uint32_t>
+                  : array->value_nbytes == 8 ? move<uint64_t>
+                                             : move<uint4>;
+
+    return cuda_slot_do(device, call, "moving chunks",
+                        [=](struct cuda_work &work) {
+                            work.add(start, array, first, n, src, dst, gather);
+                        });
 }

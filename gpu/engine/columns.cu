@@ -1,19 +1,11 @@
 /* Functions of the engine's table for streams of columns: sampling, which finds
  * the tables that are left to the CPU, and decoding. */
-#include <new>
-
 #include "codec/model/columns.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/session.cuh"
 
 #define NTHREADS 256
-
-/* Blocks of all chunks: more than a large device runs at once. */
-#define MAX_NBLOCKS 2048
-
-/* Most chunks of a launch: blockIdx.y. */
-#define MAX_NCHUNKS 16384
 
 static uint64_t
 nvalues_of(const struct terp_chunk *chunk)
@@ -63,18 +55,10 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
         return TERP_ERR_MEMORY;
     it.src = (const void *const *)(memory.at + src_at);
     it.keys = (uint64_t *)(memory.at + keys_at);
-    return cuda_session_do(session, "sampling rows", [&](cudaStream_t stream) {
-        cudaError_t error =
-            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
-                            cudaMemcpyHostToDevice, stream);
-        if (error == cudaSuccess)
-            error = launch(sample_rows, dim3((unsigned)n), dim3(NTHREADS), 0,
-                           stream, it);
-        return error == cudaSuccess
-                   ? cudaMemcpyAsync(keys_ret, it.keys,
-                                     n * it.nkeys * sizeof *keys_ret,
-                                     cudaMemcpyDeviceToHost, stream)
-                   : error;
+    return cuda_session_do(session, "sampling rows", [&](cuda_work &work) {
+        work.copy(memory.at + src_at, src, n * sizeof *src);
+        work.run(sample_rows, dim3((unsigned)n), NTHREADS, it);
+        work.copy(keys_ret, it.keys, n * it.nkeys * sizeof *keys_ret);
     });
 }
 
@@ -120,25 +104,6 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-static cudaError_t
-start_join(const struct terp_chunk *chunk, uint64_t n,
-           const struct table *tables, cudaStream_t stream)
-{
-    const uint64_t nvalues = nvalues_of(chunk);
-    const unsigned ncolumns = (unsigned)terp_columns_n(chunk);
-    const int nbytes = terp_value_nbytes(chunk->type);
-    const dim3 grid((unsigned)min_u64(div_up(nvalues, 4 * NTHREADS),
-                                      div_up(MAX_NBLOCKS, n)),
-                    (unsigned)n);
-
-    return launch(nbytes == 1   ? join_columns<uint8_t>
-                  : nbytes == 2 ? join_columns<uint16_t>
-                  : nbytes == 4 ? join_columns<uint32_t>
-                                : join_columns<uint64_t>,
-                  grid, dim3(NTHREADS), 0, stream, tables, nvalues, ncolumns,
-                  chunk->big_endian);
-}
-
 /* Tables in host memory are put together on the device, and copied. */
 static enum terp_status
 put_together(struct terp_session *session, const struct terp_chunk *chunk,
@@ -147,36 +112,28 @@ put_together(struct terp_session *session, const struct terp_chunk *chunk,
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const uint64_t stride =
         cuda_session_is_host(session, dst[0]) ? place_aligned(nbytes) : 0;
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct table));
-    struct table *tables = new (std::nothrow) struct table[(size_t)n];
-    const cuda_session_memory memory(session, list_nbytes + n * stride);
-    enum terp_status st = TERP_ERR_MEMORY;
+    const cuda_session_list<struct table> list(session, n, n * stride);
+    const uint64_t nvalues = nvalues_of(chunk);
+    const int value_nbytes = terp_value_nbytes(chunk->type);
 
-    if (tables != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++) {
-            tables[k].columns = columns[k];
-            tables[k].values =
-                stride > 0 ? memory.at + list_nbytes + k * stride : dst[k];
-        }
-        st = cuda_session_do(
-            session, "putting columns together",
-            [=, &memory](cudaStream_t stream) {
-                cudaError_t error =
-                    cudaMemcpyAsync(memory.at, tables, n * sizeof *tables,
-                                    cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess)
-                    error = start_join(chunk, n,
-                                       (const struct table *)memory.at, stream);
-                for (uint64_t k = 0; stride > 0 && k < n; k++)
-                    if (error == cudaSuccess)
-                        error =
-                            cudaMemcpyAsync(dst[k], tables[k].values, nbytes,
-                                            cudaMemcpyDeviceToHost, stream);
-                return error;
-            });
-    }
-    delete[] tables;
-    return st;
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {columns[k],
+                         stride > 0 ? list.more() + k * stride : dst[k]};
+    return cuda_session_do(
+        session, "putting columns together", [&](cuda_work &work) {
+            list.upload(work);
+            work.run(cuda_of_width(value_nbytes, join_columns<uint8_t>,
+                                   join_columns<uint16_t>,
+                                   join_columns<uint32_t>,
+                                   join_columns<uint64_t>),
+                     cuda_session_grid(n, nvalues, 4 * NTHREADS), NTHREADS,
+                     list.on_device(), nvalues, (unsigned)terp_columns_n(chunk),
+                     chunk->big_endian);
+            for (uint64_t k = 0; stride > 0 && k < n; k++)
+                work.copy(dst[k], list.more() + k * stride, nbytes);
+        });
 }
 
 enum terp_status
@@ -184,10 +141,8 @@ cuda_columns_put_together(struct terp_session *session,
                           const struct terp_chunk *chunk, uint64_t n,
                           const void *const *columns, void *const *dst)
 {
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NCHUNKS)
-        st = put_together(session, chunk, min_u64(MAX_NCHUNKS, n - k),
-                          columns + k, dst + k);
-    return st;
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t ntables) {
+        return put_together(session, chunk, ntables, columns + first,
+                            dst + first);
+    });
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 
 #include "codec/engine.h"
 #include "gpu/engine/driver.cuh"
@@ -218,9 +219,66 @@ enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
                   const char *what, cudaError_t error);
 
-/* Takes a slot, lets it wait for the caller's stream, calls work(stream), waits
- * for the stream and gives the slot back. Work is any callable that returns a
- * cudaError_t; array.cu has examples. `what` names the work in messages. */
+/* An array on the host that is released at the end of its scope. It equals NULL
+ * if memory was short. */
+template <typename T> class cuda_host_array
+{
+    T *at;
+
+  public:
+    explicit cuda_host_array(uint64_t n) : at(new (std::nothrow) T[(size_t)n]())
+    {
+    }
+    ~cuda_host_array()
+    {
+        delete[] at;
+    }
+    cuda_host_array(const cuda_host_array &) = delete;
+    cuda_host_array &operator=(const cuda_host_array &) = delete;
+    operator T *() const
+    {
+        return at;
+    }
+};
+
+/* Work in a stream, one call after another. After the first error it starts
+ * nothing more and keeps the error. */
+struct cuda_work {
+    cudaStream_t stream;
+    cudaError_t error = cudaSuccess;
+
+    /* Either place is on the host or on the device. */
+    void copy(void *to, const void *from, uint64_t nbytes)
+    {
+        if (error == cudaSuccess)
+            error =
+                cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDefault, stream);
+    }
+    void zero(void *d_at, uint64_t nbytes)
+    {
+        if (error == cudaSuccess)
+            error = cudaMemsetAsync(d_at, 0, nbytes, stream);
+    }
+    /* Calls start(arguments..., stream). */
+    template <typename Start, typename... Arguments>
+    void add(Start start, Arguments... arguments)
+    {
+        if (error == cudaSuccess)
+            error = start(arguments..., stream);
+    }
+    template <typename... Expected, typename... Actual>
+    void run(void (*kernel)(Expected...), dim3 grid, unsigned nthreads,
+             Actual... arguments)
+    {
+        if (error == cudaSuccess)
+            error =
+                launch(kernel, grid, dim3(nthreads), 0, stream, arguments...);
+    }
+};
+
+/* Takes a slot, lets it wait for the caller's stream, calls work(cuda_work &),
+ * waits for the stream and gives the slot back. Work is any callable; array.cu
+ * has examples. `what` names the work in messages. */
 template <typename Work>
 static inline enum terp_status
 cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
@@ -230,10 +288,10 @@ cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
         struct cuda_slot *slot = cuda_slot_take(device, false);
         enum terp_status st = cuda_slot_follow(device, &visit, slot, call);
         if (st == TERP_OK) {
-            cudaError_t error = work(slot->stream);
-            if (error == cudaSuccess)
-                error = cudaStreamSynchronize(slot->stream);
-            st = cuda_device_judge(device, slot, what, error);
+            struct cuda_work started = {slot->stream};
+            work(started);
+            started.add(cudaStreamSynchronize);
+            st = cuda_device_judge(device, slot, what, started.error);
         }
         cuda_slot_give(device, slot);
         return st;

@@ -4,8 +4,6 @@
  * beginnings of those streams. */
 #include "gpu/engine/decode.cuh"
 
-#include <new>
-
 #include "codec/format/types.h"
 
 /* How a stream is decoded that the first call has left. */
@@ -20,69 +18,15 @@ struct order {
  * frame, the carrier's head, and the first byte of a form's head. */
 #define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES + 1)
 
-/* Some streams of a call, as a call of their own. */
-struct part {
-    struct cuda_call call;
-    uint64_t n;
-    uint64_t *at; /* their numbers in the first call */
-    const void **src;
-    uint64_t *src_nbytes;
-    void **dst;
-    enum terp_status *status;
-};
-
-static void
-free_part(struct part *part)
-{
-    delete[] part->at;
-    delete[] part->src;
-    delete[] part->src_nbytes;
-    delete[] part->dst;
-    delete[] part->status;
-}
-
-/* Makes a part with space for all chunks of `call`, to be decoded as `order`
- * says. Call free_part also after a failure. */
-static bool
-make_part(const struct cuda_call *call, const struct order *order,
-          struct part *part)
-{
-    const size_t n = (size_t)call->nchunks;
-
-    *part = {};
-    part->call = *call;
-    part->call.form = order->form;
-    part->call.decodes_all = order->decodes_all;
-    if (!terp_shapes_are_equal(&order->domain, call->chunk))
-        part->call.domain = &order->domain;
-    part->at = new (std::nothrow) uint64_t[n];
-    part->call.src = part->src = new (std::nothrow) const void *[n];
-    part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
-    part->call.dst = part->dst = new (std::nothrow) void *[n];
-    part->call.status = part->status = new (std::nothrow) enum terp_status[n];
-    return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
-           part->dst != NULL && part->status != NULL;
-}
-
-static void
-add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
-{
-    part->at[part->n] = i;
-    part->src[part->n] = call->src[i];
-    part->src_nbytes[part->n] = call->src_nbytes[i];
-    part->dst[part->n] = call->dst[i];
-    part->call.nchunks = ++part->n;
-}
-
 /* Copies the beginnings of streams to the host. */
 static enum terp_status
-fetch(struct terp_session *session, bool on_host, const struct part *part)
+fetch(struct terp_session *session, const struct cuda_part &part)
 {
-    if (!on_host)
-        return cuda_session_fetch(session, part->n, part->dst, part->src,
-                                  part->src_nbytes);
-    for (uint64_t i = 0; i < part->n; i++)
-        memcpy(part->dst[i], part->src[i], part->src_nbytes[i]);
+    if (!part.call.src_on_host)
+        return cuda_session_fetch(session, part.call.nchunks, part.dst,
+                                  part.src, part.src_nbytes);
+    for (uint64_t i = 0; i < part.call.nchunks; i++)
+        memcpy(part.dst[i], part.src[i], part.src_nbytes[i]);
     return TERP_OK;
 }
 
@@ -101,20 +45,22 @@ code_part(struct terp_session *session, const struct cuda_call *call,
           struct order *orders, uint64_t first)
 {
     const struct order like = orders[first];
-    struct part part;
-    enum terp_status st = TERP_ERR_MEMORY;
+    struct cuda_part part(*call);
 
-    if (make_part(call, &like, &part)) {
-        for (uint64_t i = first; i < call->nchunks; i++)
-            if (orders_are_equal(&orders[i], &like)) {
-                add_to_part(call, i, &part);
-                orders[i].is_wanted = false;
-            }
-        st = cuda_call_do(session, &part.call);
-        for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
-            call->status[part.at[i]] = part.status[i];
-    }
-    free_part(&part);
+    if (!part.is_made())
+        return TERP_ERR_MEMORY;
+    part.call.form = like.form;
+    part.call.decodes_all = like.decodes_all;
+    if (!terp_shapes_are_equal(&like.domain, call->chunk))
+        part.call.domain = &like.domain;
+    for (uint64_t i = first; i < call->nchunks; i++)
+        if (orders_are_equal(&orders[i], &like)) {
+            part.add(*call, i);
+            orders[i].is_wanted = false;
+        }
+    const enum terp_status st = cuda_call_do(session, &part.call);
+    if (st == TERP_OK)
+        part.tell(*call);
     return st;
 }
 
@@ -234,37 +180,32 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 static enum terp_status
 decode_again(struct terp_session *session, const struct cuda_call *call)
 {
-    struct terp_cuda_device *device = session->device;
-    const size_t n = (size_t)call->nchunks;
-    const struct order own = {true, *call->chunk, call->form};
-    struct order *orders = new (std::nothrow) struct order[n]();
-    uint8_t *frames = new (std::nothrow) uint8_t[n * BEGIN_NBYTES];
-    struct part left;
-    enum terp_status st = TERP_ERR_MEMORY;
+    const uint64_t n = call->nchunks;
+    const cuda_host_array<struct order> orders(n);
+    const cuda_host_array<uint8_t> frames(n * BEGIN_NBYTES);
+    struct cuda_part left(*call);
 
-    if (make_part(call, &own, &left) && orders != NULL && frames != NULL) {
-        for (uint64_t i = 0; i < call->nchunks; i++) {
-            if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
-                continue;
-            add_to_part(call, i, &left);
-            left.dst[left.n - 1] = frames + i * BEGIN_NBYTES;
-            left.src_nbytes[left.n - 1] =
-                min_u64(call->src_nbytes[i], BEGIN_NBYTES);
-        }
-        st = fetch(session, call->src_on_host, &left);
-        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
-            orders[left.at[i]] = order_of_frame(
-                call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
-        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
-            if (orders[left.at[i]].is_wanted)
-                device->form_seen[call->chunk->type] = orders[left.at[i]].form;
-        if (st == TERP_OK)
-            st = code_again(session, call, orders);
+    if (!left.is_made() || orders == NULL || frames == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t i = 0; i < n; i++) {
+        if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
+            continue;
+        const uint64_t k = left.call.nchunks;
+        left.add(*call, i);
+        left.dst[k] = frames + i * BEGIN_NBYTES;
+        left.src_nbytes[k] = min_u64(call->src_nbytes[i], BEGIN_NBYTES);
     }
-    free_part(&left);
-    delete[] frames;
-    delete[] orders;
-    return st;
+    const enum terp_status st = fetch(session, left);
+    if (st != TERP_OK)
+        return st;
+    for (uint64_t k = 0; k < left.call.nchunks; k++) {
+        struct order *order = &orders[left.at[k]];
+        *order = order_of_frame(call, (const uint8_t *)left.dst[k],
+                                left.src_nbytes[k]);
+        if (order->is_wanted)
+            session->device->form_seen[call->chunk->type] = order->form;
+    }
+    return code_again(session, call, orders);
 }
 
 enum terp_status

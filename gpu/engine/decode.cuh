@@ -17,6 +17,48 @@ cuda_form_of_integers(const struct terp_cuda_device *device,
                                           : CUDA_INTS_F64;
 }
 
+/* Some streams of a call, as a call of their own. `at` has their numbers in the
+ * first call. */
+struct cuda_part {
+    struct cuda_call call;
+    cuda_host_array<uint64_t> at, src_nbytes;
+    cuda_host_array<const void *> src;
+    cuda_host_array<void *> dst;
+    cuda_host_array<enum terp_status> status;
+
+    explicit cuda_part(const struct cuda_call &whole)
+        : call(whole), at(whole.nchunks), src_nbytes(whole.nchunks),
+          src(whole.nchunks), dst(whole.nchunks), status(whole.nchunks)
+    {
+        call.nchunks = 0;
+        call.src = src;
+        call.src_nbytes = src_nbytes;
+        call.dst = dst;
+        call.status = status;
+    }
+    /* False: memory was short. */
+    bool is_made() const
+    {
+        return at != NULL && src_nbytes != NULL && src != NULL && dst != NULL &&
+               status != NULL;
+    }
+    void add(const struct cuda_call &whole, uint64_t i)
+    {
+        const uint64_t k = call.nchunks++;
+
+        at[k] = i;
+        src[k] = whole.src[i];
+        src_nbytes[k] = whole.src_nbytes[i];
+        dst[k] = whole.dst[i];
+        status[k] = TERP_ERR_DEVICE;
+    }
+    void tell(const struct cuda_call &whole) const
+    {
+        for (uint64_t k = 0; k < call.nchunks; k++)
+            whole.status[at[k]] = status[k];
+    }
+};
+
 /* Decodes all streams, each in the form and domain that the stream states.
  * Streams with inner streams are left. */
 enum terp_status

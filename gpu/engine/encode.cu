@@ -25,17 +25,35 @@ struct terp_encoding {
     /* the source's bounds differ from the bound of `params` */
     bool has_bounds;
     bool has_begun; /* the first attempt was made */
-    struct encoded_chunk *chunks;
+    cuda_host_array<struct encoded_chunk> chunks;
     /* The chunks of one call of the device: `ks` has their numbers in the
      * attempt; the other arrays go to struct cuda_call. */
-    uint64_t n, *ks;
-    const void **src;
-    void **dst;
-    double *bounds;
-    uint64_t *nbytes;
-    struct cuda_found_domain *found;
+    uint64_t n;
+    cuda_host_array<uint64_t> ks;
+    cuda_host_array<const void *> src;
+    cuda_host_array<void *> dst;
+    cuda_host_array<double> bounds;
+    cuda_host_array<uint64_t> nbytes;
+    cuda_host_array<struct cuda_found_domain> found;
     /* the latest results for all chunks of an attempt */
-    struct cuda_found_domain *seen;
+    cuda_host_array<struct cuda_found_domain> seen;
+
+    terp_encoding(struct terp_session *session_of,
+                  const struct terp_source *source_of)
+        : session(session_of), source(source_of), params(*source_of->params),
+          caller_bound(0), has_bounds(false), has_begun(false),
+          chunks(source->n), n(0), ks(source->n), src(source->n),
+          dst(source->n), bounds(source->n), nbytes(source->n),
+          found(source->n), seen(source->n)
+    {
+    }
+    /* False: memory was short. */
+    bool is_made() const
+    {
+        return chunks != NULL && ks != NULL && src != NULL && dst != NULL &&
+               bounds != NULL && nbytes != NULL && found != NULL &&
+               seen != NULL;
+    }
 };
 
 /* ---- domains ---- */
@@ -253,7 +271,7 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     call.params = &params;
     call.caller_bound = encoding->caller_bound;
     call.is_part = source->is_part;
-    call.bounds = encoding->has_bounds ? encoding->bounds : NULL;
+    call.bounds = encoding->has_bounds ? (double *)encoding->bounds : NULL;
     call.form = form;
     call.nchunks = encoding->n;
     call.src = encoding->src;
@@ -456,34 +474,19 @@ cuda_encoding_begin(struct terp_session *session,
                     const struct terp_source *source,
                     struct terp_encoding **encoding_ret)
 {
-    const size_t n = (size_t)source->n;
-    struct terp_encoding *encoding = new (std::nothrow) struct terp_encoding();
+    struct terp_encoding *encoding =
+        new (std::nothrow) terp_encoding(session, source);
     struct terp_params given = *source->params;
 
-    if (encoding == NULL)
+    if (encoding == NULL || !encoding->is_made()) {
+        delete encoding;
         return TERP_ERR_MEMORY;
-    encoding->session = session;
-    encoding->source = source;
+    }
     take_bounds(encoding, &given);
     encoding->caller_bound = given.bound;
     encoding->params = terp_type_is_half(source->chunk->type)
                            ? terp_params_of_halves(source->chunk->type, &given)
                            : given;
-    encoding->chunks = new (std::nothrow) struct encoded_chunk[n]();
-    encoding->ks = new (std::nothrow) uint64_t[n];
-    encoding->src = new (std::nothrow) const void *[n];
-    encoding->dst = new (std::nothrow) void *[n];
-    encoding->bounds = new (std::nothrow) double[n];
-    encoding->nbytes = new (std::nothrow) uint64_t[n];
-    encoding->found = new (std::nothrow) struct cuda_found_domain[n]();
-    encoding->seen = new (std::nothrow) struct cuda_found_domain[n]();
-    if (encoding->chunks == NULL || encoding->ks == NULL ||
-        encoding->src == NULL || encoding->dst == NULL ||
-        encoding->bounds == NULL || encoding->nbytes == NULL ||
-        encoding->found == NULL || encoding->seen == NULL) {
-        cuda_encoding_end(encoding);
-        return TERP_ERR_MEMORY;
-    }
     *encoding_ret = encoding;
     return TERP_OK;
 }
@@ -491,14 +494,6 @@ cuda_encoding_begin(struct terp_session *session,
 void
 cuda_encoding_end(struct terp_encoding *encoding)
 {
-    delete[] encoding->chunks;
-    delete[] encoding->ks;
-    delete[] encoding->src;
-    delete[] encoding->dst;
-    delete[] encoding->bounds;
-    delete[] encoding->nbytes;
-    delete[] encoding->found;
-    delete[] encoding->seen;
     delete encoding;
 }
 

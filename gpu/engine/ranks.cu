@@ -1,7 +1,5 @@
 /* Functions of the engine's table for streams of ranks and of grids: sampling,
  * which finds the chunks that are left to the CPU, and decoding. */
-#include <new>
-
 #include "codec/format/ranks.h"
 #include "codec/format/types.h"
 #include "codec/model/grid.h"
@@ -11,12 +9,6 @@
 #include "gpu/engine/session.cuh"
 
 #define NTHREADS 256
-
-/* Blocks of all chunks: more than a large device runs at once. */
-#define MAX_NBLOCKS 2048
-
-/* Most chunks of a launch: blockIdx.y. */
-#define MAX_NCHUNKS 16384
 
 /* ---- samples ---- */
 
@@ -96,37 +88,24 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
     const uint64_t counts_at = place_take(&at, n * sizeof *it.counts);
     const uint64_t slots_at = place_take(&at, slots_nbytes);
     const cuda_session_memory memory(session, at);
-    struct counts *counts = new (std::nothrow) struct counts[(size_t)n];
+    const cuda_host_array<struct counts> counts(n);
     enum terp_status st = TERP_ERR_MEMORY;
 
     it.src = (const void *const *)(memory.at + src_at);
     it.keys = (uint64_t *)(memory.at + keys_at);
     it.counts = (struct counts *)(memory.at + counts_at);
     it.slots = (unsigned *)(memory.at + slots_at);
-    const auto count = [&](cudaStream_t stream) {
-        cudaError_t error =
-            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
-                            cudaMemcpyHostToDevice, stream);
-        if (error == cudaSuccess)
-            error = cudaMemsetAsync(
-                it.counts, 0, slots_at - counts_at + slots_nbytes, stream);
-        if (error == cudaSuccess)
-            error = launch(count_samples, dim3((unsigned)n), dim3(NTHREADS), 0,
-                           stream, it);
-        return error == cudaSuccess
-                   ? cudaMemcpyAsync(counts, it.counts, n * sizeof *counts,
-                                     cudaMemcpyDeviceToHost, stream)
-                   : error;
+    const auto count = [&](cuda_work &work) {
+        work.copy(memory.at + src_at, src, n * sizeof *src);
+        work.zero(it.counts, slots_at - counts_at + slots_nbytes);
+        work.run(count_samples, dim3((unsigned)n), NTHREADS, it);
+        work.copy(counts, it.counts, n * sizeof *counts);
     };
-    const auto fetch = [&](cudaStream_t stream) {
-        cudaError_t error = cudaSuccess;
-        for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+    const auto fetch = [&](cuda_work &work) {
+        for (uint64_t k = 0; k < n; k++)
             if (maybe_ret[k])
-                error = cudaMemcpyAsync(keys_ret + k * it.nsamples,
-                                        it.keys + k * it.nsamples,
-                                        it.nsamples * sizeof *keys_ret,
-                                        cudaMemcpyDeviceToHost, stream);
-        return error;
+                work.copy(keys_ret + k * it.nsamples, it.keys + k * it.nsamples,
+                          it.nsamples * sizeof *keys_ret);
     };
     if (memory.at != NULL && counts != NULL)
         st = cuda_session_do(session, "sampling values", count);
@@ -138,7 +117,6 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
     }
     if (any)
         st = cuda_session_do(session, "fetching samples", fetch);
-    delete[] counts;
     return st;
 }
 
@@ -184,20 +162,13 @@ sample_grids_on_device(struct terp_session *session,
 
     if (memory.at == NULL)
         return TERP_ERR_MEMORY;
-    return cuda_session_do(session, "sampling grids", [&](cudaStream_t stream) {
-        cudaError_t error =
-            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
-                            cudaMemcpyHostToDevice, stream);
-        if (error == cudaSuccess)
-            error = launch(sample_grids, dim3((unsigned)n),
-                           dim3(TERP_GRID_NSAMPLES), 0, stream, *chunk,
-                           terp_chunk_nvalues(chunk),
-                           (const void *const *)(memory.at + src_at),
-                           (uint64_t *)(memory.at + keys_at));
-        return error == cudaSuccess
-                   ? cudaMemcpyAsync(keys_ret, memory.at + keys_at, keys_nbytes,
-                                     cudaMemcpyDeviceToHost, stream)
-                   : error;
+    return cuda_session_do(session, "sampling grids", [&](cuda_work &work) {
+        work.copy(memory.at + src_at, src, n * sizeof *src);
+        work.run(sample_grids, dim3((unsigned)n), TERP_GRID_NSAMPLES, *chunk,
+                 terp_chunk_nvalues(chunk),
+                 (const void *const *)(memory.at + src_at),
+                 (uint64_t *)(memory.at + keys_at));
+        work.copy(keys_ret, memory.at + keys_at, keys_nbytes);
     });
 }
 
@@ -301,18 +272,14 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
                          ranked[k].step,
                          ranked[k].grid};
     const enum terp_status st =
-        cuda_session_do(session, "following ranks", [&](cudaStream_t stream) {
-            const uint64_t nblocks =
-                min_u64(div_up(nvalues, 4 * NTHREADS), div_up(MAX_NBLOCKS, n));
-            cudaError_t error = list.upload(stream);
-            if (error == cudaSuccess)
-                error = launch(nbytes == 2   ? follow_ranks<uint16_t>
-                               : nbytes == 4 ? follow_ranks<uint32_t>
-                                             : follow_ranks<uint64_t>,
-                               dim3((unsigned)nblocks, (unsigned)n),
-                               dim3(NTHREADS), 0, stream, list.on_device(),
-                               chunk->type, nvalues, chunk->big_endian);
-            return error == cudaSuccess ? list.download(stream) : error;
+        cuda_session_do(session, "following ranks", [&](cuda_work &work) {
+            list.upload(work);
+            work.run(nbytes == 2   ? follow_ranks<uint16_t>
+                     : nbytes == 4 ? follow_ranks<uint32_t>
+                                   : follow_ranks<uint64_t>,
+                     cuda_session_grid(n, nvalues, 4 * NTHREADS), NTHREADS,
+                     list.on_device(), chunk->type, nvalues, chunk->big_endian);
+            list.download(work);
         });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         status_ret[k] = list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
@@ -325,10 +292,8 @@ cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const struct terp_ranked *ranked,
                   enum terp_status *status_ret)
 {
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NCHUNKS)
-        st = follow(session, chunk, min_u64(MAX_NCHUNKS, n - k), ranked + k,
-                    status_ret + k);
-    return st;
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return follow(session, chunk, nchunks, ranked + first,
+                      status_ret + first);
+    });
 }

@@ -100,33 +100,19 @@ release(struct finding *it, uint8_t **memory)
 
 /* ---- the search ---- */
 
-static cudaError_t
-see(struct finding *it, cudaStream_t stream)
+static void
+compare(struct cuda_work &work, struct finding *it, const void *src,
+        bool is_host)
 {
-    return cudaMemcpyAsync(&it->seen, it->search.seen, sizeof it->seen,
-                           cudaMemcpyDeviceToHost, stream);
-}
-
-static cudaError_t
-compare(struct finding *it, const void *src, bool is_host, cudaStream_t stream)
-{
-    cudaError_t error = cudaSuccess;
-
     it->of.original = src;
     if (is_host) {
         it->of.original = it->kept + it->original_at;
-        error =
-            cudaMemcpyAsync(it->kept + it->original_at, src, chunk_nbytes(it),
-                            cudaMemcpyHostToDevice, stream);
+        work.copy(it->kept + it->original_at, src, chunk_nbytes(it));
     }
     it->seen = CUDA_SEEN_NOTHING;
-    if (error == cudaSuccess)
-        error = cudaMemcpyAsync(it->search.seen, &it->seen, sizeof it->seen,
-                                cudaMemcpyHostToDevice, stream);
-    if (error == cudaSuccess)
-        error =
-            cuda_references_compare(&it->of, it->marker, &it->search, stream);
-    return error == cudaSuccess ? see(it, stream) : error;
+    work.copy(it->search.seen, &it->seen, sizeof it->seen);
+    work.add(cuda_references_compare, &it->of, it->marker, &it->search);
+    work.copy(&it->seen, it->search.seen, sizeof it->seen);
 }
 
 /* Whether the search is possible: some bits serve as a marker because no value
@@ -141,8 +127,8 @@ is_searched(struct finding *it)
            it->seen.missing < it->of.nvalues && it->seen.nusable > 0;
 }
 
-static cudaError_t
-search(struct finding *it, cudaStream_t stream)
+static void
+search(struct cuda_work &work, struct finding *it)
 {
     const int word_nbits = 8 * it->of.value_nbytes - it->of.is_float;
     struct terp_repeats repeats = {};
@@ -163,9 +149,8 @@ search(struct finding *it, cudaStream_t stream)
     repeats.hints = it->search.hints;
     repeats.sources = it->search.sources;
     terp_repeats_tell_apart(&repeats, word_nbits, near_nbits);
-    const cudaError_t error =
-        cuda_references_search(&repeats, &it->search, stream);
-    return error == cudaSuccess ? see(it, stream) : error;
+    work.add(cuda_references_search, &repeats, &it->search);
+    work.copy(&it->seen, it->search.seen, sizeof it->seen);
 }
 
 /* Searches for references. *found_ret is set if they would make a smaller
@@ -174,16 +159,16 @@ static enum terp_status
 find_references(struct finding *it, const void *src, bool is_host,
                 bool *found_ret)
 {
-    enum terp_status st = cuda_session_do(
-        it->session, "comparing values",
-        [=](cudaStream_t stream) { return compare(it, src, is_host, stream); });
+    enum terp_status st =
+        cuda_session_do(it->session, "comparing values", [=](cuda_work &work) {
+            compare(work, it, src, is_host);
+        });
 
     *found_ret = st == TERP_OK && is_searched(it);
     if (!*found_ret)
         return st;
-    st = cuda_session_do(
-        it->session, "looking for repeated values",
-        [=](cudaStream_t stream) { return search(it, stream); });
+    st = cuda_session_do(it->session, "looking for repeated values",
+                         [=](cuda_work &work) { search(work, it); });
     *found_ret = st == TERP_OK &&
                  terp_references_pay(it->seen.saved / 16, it->stream_nbytes,
                                      it->bound.bound);
@@ -209,9 +194,9 @@ list(struct finding *it, struct terp_found_references *found_ret)
     found_ret->distances = it->lists;
     found_ret->differences = it->differences;
     return cuda_session_start(
-        it->session, "listing references", [=](cudaStream_t stream) {
-            return cuda_references_list(&it->of, it->marker, &it->search, n,
-                                        (uint32_t *)it->lists, stream);
+        it->session, "listing references", [=](cuda_work &work) {
+            work.add(cuda_references_list, &it->of, it->marker, &it->search, n,
+                     (uint32_t *)it->lists);
         });
 }
 
@@ -271,10 +256,9 @@ cuda_search_differ(struct terp_session *session,
     const void *values = decoded != NULL ? decoded : it->search.values;
 
     return cuda_session_start(
-        session, "listing differences", [=](cudaStream_t stream) {
-            return cuda_references_differ(&it->of, it->bound, &it->search,
-                                          values, it->seen.nreferences,
-                                          it->differences, stream);
+        session, "listing differences", [=](cuda_work &work) {
+            work.add(cuda_references_differ, &it->of, it->bound, &it->search,
+                     values, it->seen.nreferences, it->differences);
         });
 }
 

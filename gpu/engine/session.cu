@@ -144,40 +144,32 @@ cuda_session_is_host(const struct terp_session *session, const void *at)
     return true;
 }
 
-static cudaError_t
-copy(uint64_t n, void *const *dst, const void *const *src,
-     const uint64_t *nbytes, cudaStream_t stream)
+/* Copies n blocks. `is_start`: the call does not wait. */
+static enum terp_status
+copy(struct terp_session *session, bool is_start, uint64_t n, void *const *dst,
+     const void *const *src, const uint64_t *nbytes)
 {
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
-        error = cudaMemcpyAsync(dst[i], src[i], nbytes[i], cudaMemcpyDefault,
-                                stream);
-    return error;
+    return cuda_session_start_or_do(
+        session, is_start, "copying", [=](struct cuda_work &work) {
+            for (uint64_t i = 0; i < n; i++)
+                work.copy(dst[i], src[i], nbytes[i]);
+        });
 }
 
 enum terp_status
 cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                   const void *const *src, const uint64_t *nbytes)
 {
-    if (n == 0)
-        return TERP_OK;
-    return session->where->memory == TERP_MEMORY_DEVICE
-               ? cuda_session_start(session, "copying",
-                                    [=](cudaStream_t stream) {
-                                        return copy(n, dst, src, nbytes,
-                                                    stream);
-                                    })
-               : cuda_session_fetch(session, n, dst, src, nbytes);
+    return n == 0 ? TERP_OK
+                  : copy(session, session->where->memory == TERP_MEMORY_DEVICE,
+                         n, dst, src, nbytes);
 }
 
 enum terp_status
 cuda_session_fetch(struct terp_session *session, uint64_t n, void *const *dst,
                    const void *const *src, const uint64_t *nbytes)
 {
-    return cuda_session_do(session, "copying", [=](cudaStream_t stream) {
-        return copy(n, dst, src, nbytes, stream);
-    });
+    return copy(session, false, n, dst, src, nbytes);
 }
 
 /* ---- the session ---- */

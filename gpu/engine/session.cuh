@@ -68,32 +68,74 @@ cuda_session_await(struct terp_session *session);
 bool
 cuda_session_trim(struct terp_session *session);
 
-/* Starts work(stream) in the session's stream. Work is any callable that
- * returns a cudaError_t, and uses host memory only before it returns, or
- * pinned memory. `what` names the work in messages. Example:
- * cuda_session_start(session, "copying", [=](cudaStream_t stream) { return
- * cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice, stream); }). */
+/* Starts work(cuda_work &) in the session's stream. Work is any callable that
+ * uses host memory only before it returns, or pinned memory. `what` names the
+ * work in messages. Example: cuda_session_start(session, "copying", [=](struct
+ * cuda_work &work) { work.copy(to, from, n); }). */
 template <typename Work>
 static inline enum terp_status
 cuda_session_start(struct terp_session *session, const char *what, Work work)
 {
-    const cudaError_t error = work(session->slot->stream);
+    struct cuda_work started = {session->slot->stream};
 
+    work(started);
     session->has_work = true;
-    return error == cudaSuccess ? TERP_OK
-                                : cuda_session_settle(session, what, error);
+    return started.error == cudaSuccess
+               ? TERP_OK
+               : cuda_session_settle(session, what, started.error);
 }
 
-/* Starts work(stream) and waits for its end. */
+/* Starts work(cuda_work &) and waits for its end. */
 template <typename Work>
 static inline enum terp_status
 cuda_session_do(struct terp_session *session, const char *what, Work work)
 {
-    cudaError_t error = work(session->slot->stream);
+    struct cuda_work started = {session->slot->stream};
 
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(session->slot->stream);
-    return cuda_session_settle(session, what, error);
+    work(started);
+    started.add(cudaStreamSynchronize);
+    return cuda_session_settle(session, what, started.error);
+}
+
+/* Starts work that uses only device memory and pinned memory; else waits for
+ * it. */
+template <typename Work>
+static inline enum terp_status
+cuda_session_start_or_do(struct terp_session *session, bool starts,
+                         const char *what, Work work)
+{
+    return starts ? cuda_session_start(session, what, work)
+                  : cuda_session_do(session, what, work);
+}
+
+/* Most chunks or streams of a launch. Each is a row of blocks, blockIdx.y, and
+ * CUDA limits gridDim.y to 65535. And most blocks of all of them: a large
+ * device runs fewer at once, so more would not help. */
+#define CUDA_LAUNCH_MAX_NROWS 16384
+#define CUDA_LAUNCH_MAX_NBLOCKS 2048
+
+/* Calls work(first, n) for portions of at most CUDA_LAUNCH_MAX_NROWS of n
+ * chunks or streams. Work is any callable that returns a status; after an
+ * error, later portions are skipped. */
+template <typename Work>
+static inline enum terp_status
+cuda_session_portions(uint64_t n, Work work)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < n; i += CUDA_LAUNCH_MAX_NROWS)
+        st = work(i, min_u64(CUDA_LAUNCH_MAX_NROWS, n - i));
+    return st;
+}
+
+/* The grid of a launch for n chunks or streams of `nitems` items. A block takes
+ * `block_nitems` at a time, and loops over the items that remain. */
+static inline dim3
+cuda_session_grid(uint64_t n, uint64_t nitems, uint64_t block_nitems)
+{
+    return dim3((unsigned)min_u64(div_up(nitems, block_nitems),
+                                  div_up(CUDA_LAUNCH_MAX_NBLOCKS, n)),
+                (unsigned)n);
 }
 
 /* ---- functions of the table ---- */
@@ -196,15 +238,13 @@ template <typename Item> class cuda_session_list
     {
         return memory.at + list_nbytes;
     }
-    cudaError_t upload(cudaStream_t stream) const
+    void upload(struct cuda_work &work) const
     {
-        return cudaMemcpyAsync(memory.at, items, n * sizeof(Item),
-                               cudaMemcpyHostToDevice, stream);
+        work.copy(memory.at, items, n * sizeof(Item));
     }
-    cudaError_t download(cudaStream_t stream) const
+    void download(struct cuda_work &work) const
     {
-        return cudaMemcpyAsync(items, memory.at, n * sizeof(Item),
-                               cudaMemcpyDeviceToHost, stream);
+        work.copy(items, memory.at, n * sizeof(Item));
     }
 };
 

@@ -1,8 +1,5 @@
 /* Functions of the engine's table that assemble, look at, decode and verify
  * streams. */
-#include <new>
-
-#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/frame.h"
@@ -13,14 +10,6 @@
 #include "gpu/speed/speed.cuh"
 
 #define NTHREADS 256
-
-/* Most blocks of all streams together. A large device runs fewer at once, so
- * more would not help; blocks loop over the bytes that remain. */
-#define MAX_NBLOCKS 2048
-
-/* Most streams of a launch. A stream is a row of blocks, blockIdx.y, and CUDA
- * limits gridDim.y to 65535. */
-#define MAX_NSTREAMS 16384
 
 /* ---- the kernel ---- */
 
@@ -168,28 +157,21 @@ fill_lists(struct assembling *it)
     }
 }
 
-static cudaError_t
-assemble_on_device(const struct assembling *it,
-                   const cuda_session_list<uint8_t> &list, cudaStream_t stream)
+static void
+assemble_on_device(struct cuda_work &work, const struct assembling *it,
+                   const cuda_session_list<uint8_t> &list)
 {
-    const uint64_t nblocks = min_u64(div_up(it->most_nbytes, 16 * NTHREADS),
-                                     div_up(MAX_NBLOCKS, it->n));
-    cudaError_t error = list.upload(stream);
-
-    if (error == cudaSuccess)
-        error = launch(copy_pieces, dim3((unsigned)nblocks, (unsigned)it->n),
-                       dim3(NTHREADS), 0, stream,
-                       (const struct transfer *)it->device,
-                       (const struct piece *)(it->device + it->pieces_at));
-    if (error == cudaSuccess && it->seals)
-        error = cuda_streams_seal(
-            (struct cuda_sealed *)(it->device + it->sealed_at), it->n, stream);
+    list.upload(work);
+    work.run(copy_pieces,
+             cuda_session_grid(it->n, it->most_nbytes, 16 * NTHREADS), NTHREADS,
+             (const struct transfer *)it->device,
+             (const struct piece *)(it->device + it->pieces_at));
+    if (it->seals)
+        work.add(cuda_streams_seal,
+                 (struct cuda_sealed *)(it->device + it->sealed_at), it->n);
     for (uint64_t k = 0; it->stream_stride > 0 && k < it->n; k++)
-        if (error == cudaSuccess)
-            error = cudaMemcpyAsync(it->assemblies[k].dst, stream_of(it, k),
-                                    it->assemblies[k].nbytes,
-                                    cudaMemcpyDeviceToHost, stream);
-    return error;
+        work.copy(it->assemblies[k].dst, stream_of(it, k),
+                  it->assemblies[k].nbytes);
 }
 
 /* Writes the checksums of short streams in device memory: the host computes
@@ -197,7 +179,7 @@ assemble_on_device(const struct assembling *it,
 static enum terp_status
 seal_short(const struct assembling *it)
 {
-    uint8_t *heads = new (std::nothrow) uint8_t[it->n * CUDA_SHORT_NBYTES];
+    const cuda_host_array<uint8_t> heads(it->n * CUDA_SHORT_NBYTES);
     uint64_t nshort = 0;
     const auto is_short = [=](uint64_t k) {
         return it->assemblies[k].nbytes <= CUDA_SHORT_NBYTES;
@@ -207,32 +189,25 @@ seal_short(const struct assembling *it)
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; k < it->n; k++)
         nshort += is_short(k);
-    const auto seal = [=](cudaStream_t stream) {
-        cudaError_t error = cudaSuccess;
-        for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++)
-            if (is_short(k))
-                error = cudaMemcpyAsync(
-                    heads + k * CUDA_SHORT_NBYTES, it->assemblies[k].dst,
-                    it->assemblies[k].nbytes, cudaMemcpyDeviceToHost, stream);
-        if (error == cudaSuccess)
-            error = cudaStreamSynchronize(stream);
-        for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++) {
-            uint8_t *head = heads + k * CUDA_SHORT_NBYTES;
-            if (!is_short(k))
-                continue;
-            terp_frame_seal(head, it->assemblies[k].nbytes);
-            error = cudaMemcpyAsync((uint8_t *)it->assemblies[k].dst +
-                                        TERP_FRAME_CHECKSUM_AT,
-                                    head + TERP_FRAME_CHECKSUM_AT, 8,
-                                    cudaMemcpyHostToDevice, stream);
-        }
-        return error;
-    };
-    const enum terp_status st =
-        nshort == 0 ? TERP_OK
-                    : cuda_session_do(it->session, "sealing streams", seal);
-    delete[] heads;
-    return st;
+    if (nshort == 0)
+        return TERP_OK;
+    return cuda_session_do(
+        it->session, "sealing streams", [&](cuda_work &work) {
+            for (uint64_t k = 0; k < it->n; k++)
+                if (is_short(k))
+                    work.copy(heads + k * CUDA_SHORT_NBYTES,
+                              it->assemblies[k].dst, it->assemblies[k].nbytes);
+            work.add(cudaStreamSynchronize);
+            for (uint64_t k = 0; k < it->n && work.error == cudaSuccess; k++) {
+                uint8_t *head = heads + k * CUDA_SHORT_NBYTES;
+                if (!is_short(k))
+                    continue;
+                terp_frame_seal(head, it->assemblies[k].nbytes);
+                work.copy((uint8_t *)it->assemblies[k].dst +
+                              TERP_FRAME_CHECKSUM_AT,
+                          head + TERP_FRAME_CHECKSUM_AT, 8);
+            }
+        });
 }
 
 static enum terp_status
@@ -253,13 +228,9 @@ assemble(struct terp_session *session, uint64_t n,
     it.host = list.items;
     it.device = list.on_device();
     fill_lists(&it);
-    const auto work = [&](cudaStream_t stream) {
-        return assemble_on_device(&it, list, stream);
-    };
-    const char *what = "putting streams together";
-    enum terp_status st = it.stream_stride > 0
-                              ? cuda_session_do(session, what, work)
-                              : cuda_session_start(session, what, work);
+    const enum terp_status st = cuda_session_start_or_do(
+        session, it.stream_stride == 0, "putting streams together",
+        [&](cuda_work &work) { assemble_on_device(work, &it, list); });
     if (st != TERP_OK || !seals)
         return st;
     if (it.stream_stride == 0)
@@ -302,17 +273,14 @@ enum terp_status
 cuda_streams_assemble(struct terp_session *session, uint64_t n,
                       const struct terp_assembly *assemblies)
 {
-    enum terp_status st = TERP_OK;
-
     if (is_all_on_host(session, &assemblies[0])) {
         for (uint64_t k = 0; k < n; k++)
             assemble_on_host(&assemblies[k]);
         return TERP_OK;
     }
-    for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NSTREAMS)
-        st = assemble(session, min_u64(MAX_NSTREAMS, n - k), assemblies + k,
-                      true);
-    return st;
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
+        return assemble(session, nstreams, assemblies + first, true);
+    });
 }
 
 /* ---- reading ---- */
@@ -331,19 +299,12 @@ look(struct terp_session *session, uint64_t n, const void *const *at,
     for (uint64_t k = 0; k < n; k++)
         list.items[k] = {(const uint8_t *)at[k],
                          list.more() + k * TERP_LOOK_NBYTES, nbytes[k]};
-    return cuda_session_do(
-        session, "looking at streams", [&](cudaStream_t stream) {
-            cudaError_t error = list.upload(stream);
-            if (error == cudaSuccess)
-                error =
-                    launch(copy_pieces, dim3(1, (unsigned)n), dim3(NTHREADS), 0,
-                           stream, (const struct transfer *)NULL,
-                           (const struct piece *)list.on_device());
-            return error == cudaSuccess
-                       ? cudaMemcpyAsync(room, list.more(), seen_nbytes,
-                                         cudaMemcpyDeviceToHost, stream)
-                       : error;
-        });
+    return cuda_session_do(session, "looking at streams", [&](cuda_work &work) {
+        list.upload(work);
+        work.run(copy_pieces, dim3(1, (unsigned)n), NTHREADS,
+                 (const struct transfer *)NULL, list.on_device());
+        work.copy(room, list.more(), seen_nbytes);
+    });
 }
 
 enum terp_status
@@ -352,15 +313,16 @@ cuda_streams_look(struct terp_session *session, uint64_t n,
                   const uint8_t **seen_ret)
 {
     const bool is_host = cuda_session_is_host(session, at[0]);
-    enum terp_status st = TERP_OK;
 
     for (uint64_t k = 0; k < n; k++)
         seen_ret[k] =
             is_host ? (const uint8_t *)at[k] : room + k * TERP_LOOK_NBYTES;
-    for (uint64_t k = 0; st == TERP_OK && !is_host && k < n; k += MAX_NSTREAMS)
-        st = look(session, min_u64(MAX_NSTREAMS, n - k), at + k, nbytes + k,
-                  room + k * TERP_LOOK_NBYTES);
-    return st;
+    if (is_host)
+        return TERP_OK;
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
+        return look(session, nstreams, at + first, nbytes + first,
+                    room + first * TERP_LOOK_NBYTES);
+    });
 }
 
 /* ---- decoding ---- */
@@ -371,13 +333,12 @@ struct decoding {
     struct terp_session *session;
     uint64_t step, n;
     const struct terp_open_stream *streams;
-    const void **src;
-    uint64_t *nbytes;
-    struct terp_piece
-        /* inner streams: the frame and the body of each */
-        *pieces;
-    struct terp_assembly *assemblies;
-    uint8_t (*frames)[TERP_FRAME_MAX_NBYTES];
+    cuda_host_array<const void *> src;
+    cuda_host_array<uint64_t> nbytes;
+    /* inner streams: the frame and the body of each */
+    cuda_host_array<struct terp_piece> pieces;
+    cuda_host_array<struct terp_assembly> assemblies;
+    cuda_host_array<uint8_t[TERP_FRAME_MAX_NBYTES]> frames;
 };
 
 /* Writes the frames of inner streams and lists frames and bodies as pieces.
@@ -407,17 +368,14 @@ list_parts(struct decoding *it)
 static enum terp_status
 make_parts(struct decoding *it, uint8_t *memory)
 {
-    enum terp_status st = TERP_OK;
-
     for (uint64_t k = 0; k < it->n; k++) {
         it->assemblies[k] = {2, &it->pieces[2 * k], memory, it->nbytes[k]};
         it->src[k] = memory;
         memory += place_aligned(it->nbytes[k]);
     }
-    for (uint64_t k = 0; st == TERP_OK && k < it->n; k += MAX_NSTREAMS)
-        st = assemble(it->session, min_u64(MAX_NSTREAMS, it->n - k),
-                      it->assemblies + k, false);
-    return st;
+    return cuda_session_portions(it->n, [=](uint64_t first, uint64_t nstreams) {
+        return assemble(it->session, nstreams, it->assemblies + first, false);
+    });
 }
 
 /* Decodes the listed streams. With `is_part` checksums are not verified, and
@@ -451,109 +409,46 @@ decode_listed(const struct decoding *it, bool is_part, void *const *dst,
     return cuda_decode(it->session, &call);
 }
 
-static bool
-make_decoding(struct decoding *it)
-{
-    it->src = new (std::nothrow) const void *[it->n];
-    it->nbytes = new (std::nothrow) uint64_t[it->n];
-    it->pieces = new (std::nothrow) struct terp_piece[2 * it->n];
-    it->assemblies = new (std::nothrow) struct terp_assembly[it->n];
-    it->frames =
-        (uint8_t(*)[TERP_FRAME_MAX_NBYTES])calloc(it->n, sizeof *it->frames);
-    return it->src != NULL && it->nbytes != NULL && it->pieces != NULL &&
-           it->assemblies != NULL && it->frames != NULL;
-}
-
-static void
-free_decoding(struct decoding *it)
-{
-    delete[] it->src;
-    delete[] it->nbytes;
-    delete[] it->pieces;
-    delete[] it->assemblies;
-    free(it->frames);
-}
-
 /* Either all streams are inner streams, or none is. */
 enum terp_status
 cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
                     const struct terp_open_stream *streams, void *const *dst,
                     enum terp_status *status_ret)
 {
-    const bool are_parts = streams[0].whole == NULL;
-    struct decoding it = {};
-    enum terp_status st = TERP_ERR_MEMORY;
+    struct decoding it = {session,
+                          step,
+                          n,
+                          streams,
+                          cuda_host_array<const void *>(n),
+                          cuda_host_array<uint64_t>(n),
+                          cuda_host_array<struct terp_piece>(2 * n),
+                          cuda_host_array<struct terp_assembly>(n),
+                          cuda_host_array<uint8_t[TERP_FRAME_MAX_NBYTES]>(n)};
+    bool has_prefixes = false;
 
-    it.session = session;
-    it.step = step;
-    it.n = n;
-    it.streams = streams;
-    const bool is_made = make_decoding(&it);
-    if (is_made && are_parts) {
+    if (it.src == NULL || it.nbytes == NULL || it.pieces == NULL ||
+        it.assemblies == NULL || it.frames == NULL)
+        return TERP_ERR_MEMORY;
+    if (streams[0].whole == NULL) {
         const cuda_session_memory memory(session, list_parts(&it));
-        if (memory.at != NULL)
-            st = make_parts(&it, memory.at);
-        if (st == TERP_OK)
-            st = decode_listed(&it, true, dst, status_ret);
-    } else if (is_made) {
-        bool has_prefixes = false;
-        for (uint64_t k = 0; k < n; k++) {
-            it.src[k] = streams[k].whole;
-            it.nbytes[k] = (uint64_t)(streams[k].body - streams[k].whole) +
-                           streams[k].body_nbytes;
-            has_prefixes |= streams[k].frame.has_prefixes;
-        }
-        st = decode_listed(&it, !has_prefixes, dst, status_ret);
+        const enum terp_status st =
+            memory.at == NULL ? TERP_ERR_MEMORY : make_parts(&it, memory.at);
+        return st == TERP_OK ? decode_listed(&it, true, dst, status_ret) : st;
     }
-    free_decoding(&it);
-    return st;
-}
-
-/* The streams of a call that are left. */
-struct rest {
-    uint64_t n, *at, *nbytes;
-    const void **src;
-    void **dst;
-    enum terp_status *status;
-};
-
-/* Decodes the streams that are left, of codings but SPEED. */
-static enum terp_status
-decode_rest(struct terp_session *session, struct cuda_call *call,
-            struct rest *rest)
-{
-    const struct cuda_call whole = *call;
-
-    rest->n = 0;
-    for (uint64_t k = 0; k < whole.nchunks; k++) {
-        if (whole.status[k] != TERP_ERR_DEVICE)
-            continue;
-        rest->at[rest->n] = k;
-        rest->nbytes[rest->n] = whole.src_nbytes[k];
-        rest->src[rest->n] = whole.src[k];
-        rest->dst[rest->n] = whole.dst[k];
-        rest->status[rest->n++] = TERP_ERR_DEVICE;
+    for (uint64_t k = 0; k < n; k++) {
+        it.src[k] = streams[k].whole;
+        it.nbytes[k] = (uint64_t)(streams[k].body - streams[k].whole) +
+                       streams[k].body_nbytes;
+        has_prefixes |= streams[k].frame.has_prefixes;
     }
-    if (rest->n == 0)
-        return TERP_OK;
-    call->nchunks = rest->n;
-    call->src = rest->src;
-    call->src_nbytes = rest->nbytes;
-    call->dst = rest->dst;
-    call->status = rest->status;
-    const enum terp_status st = cuda_decode(session, call);
-    for (uint64_t i = 0; st == TERP_OK && i < rest->n; i++)
-        whole.status[rest->at[i]] = rest->status[i];
-    *call = whole;
-    return st;
+    return decode_listed(&it, !has_prefixes, dst, status_ret);
 }
 
 /* Streams of coding SPEED first, and then others. */
 static enum terp_status
 decode_speed_first(struct terp_session *session, struct cuda_call *call)
 {
-    const size_t n = (size_t)call->nchunks;
-    struct rest rest = {};
+    struct cuda_part rest(*call);
     bool any;
     enum terp_status st =
         cuda_speed_decode(session, call->chunk, false, call->nchunks, call->src,
@@ -562,20 +457,14 @@ decode_speed_first(struct terp_session *session, struct cuda_call *call)
     session->device->saw_speed = any;
     if (st != TERP_OK)
         return st;
-    rest.at = new (std::nothrow) uint64_t[n];
-    rest.nbytes = new (std::nothrow) uint64_t[n];
-    rest.src = new (std::nothrow) const void *[n];
-    rest.dst = new (std::nothrow) void *[n];
-    rest.status = new (std::nothrow) enum terp_status[n];
-    st = rest.at == NULL || rest.nbytes == NULL || rest.src == NULL ||
-                 rest.dst == NULL || rest.status == NULL
-             ? TERP_ERR_MEMORY
-             : decode_rest(session, call, &rest);
-    delete[] rest.at;
-    delete[] rest.nbytes;
-    delete[] rest.src;
-    delete[] rest.dst;
-    delete[] rest.status;
+    if (!rest.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < call->nchunks; k++)
+        if (call->status[k] == TERP_ERR_DEVICE)
+            rest.add(*call, k);
+    st = rest.call.nchunks == 0 ? TERP_OK : cuda_decode(session, &rest.call);
+    if (st == TERP_OK)
+        rest.tell(*call);
     return st;
 }
 
@@ -638,20 +527,6 @@ verify_on_host(uint64_t n, const void *const *streams, const uint64_t *nbytes,
     return TERP_OK;
 }
 
-/* Copies short streams to `room` on the host, which verifies them. */
-static cudaError_t
-fetch_short(uint64_t n, const void *const *streams, const uint64_t *nbytes,
-            uint8_t *room, cudaStream_t stream)
-{
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-        if (nbytes[k] <= CUDA_SHORT_NBYTES)
-            error = cudaMemcpyAsync(room + k * CUDA_SHORT_NBYTES, streams[k],
-                                    nbytes[k], cudaMemcpyDeviceToHost, stream);
-    return error;
-}
-
 enum terp_status
 cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
                           const void *const *streams, const uint64_t *nbytes,
@@ -660,28 +535,28 @@ cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
     if (cuda_session_is_host(session, streams[0]))
         return verify_on_host(n, streams, nbytes, status_ret);
     const cuda_session_list<struct cuda_sealed> list(session, n);
-    uint8_t *room = new (std::nothrow) uint8_t[n * CUDA_SHORT_NBYTES];
-    enum terp_status st = TERP_ERR_MEMORY;
+    /* The host verifies short streams. */
+    const cuda_host_array<uint8_t> room(n * CUDA_SHORT_NBYTES);
 
-    if (list.is_made() && room != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            list.items[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
-        st = cuda_session_do(
-            session, "verifying streams", [&](cudaStream_t stream) {
-                cudaError_t error = list.upload(stream);
-                if (error == cudaSuccess)
-                    error = cuda_streams_verify(list.on_device(), n, stream);
-                if (error == cudaSuccess)
-                    error = fetch_short(n, streams, nbytes, room, stream);
-                return error == cudaSuccess ? list.download(stream) : error;
-            });
-    }
+    if (!list.is_made() || room == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
+    const enum terp_status st =
+        cuda_session_do(session, "verifying streams", [&](cuda_work &work) {
+            list.upload(work);
+            work.add(cuda_streams_verify, list.on_device(), n);
+            for (uint64_t k = 0; k < n; k++)
+                if (nbytes[k] <= CUDA_SHORT_NBYTES)
+                    work.copy(room + k * CUDA_SHORT_NBYTES, streams[k],
+                              nbytes[k]);
+            list.download(work);
+        });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         status_ret[k] =
             nbytes[k] <= CUDA_SHORT_NBYTES
                 ? terp_frame_verify(room + k * CUDA_SHORT_NBYTES, nbytes[k])
             : list.items[k].is_bad ? TERP_ERR_CHECKSUM
                                    : TERP_OK;
-    delete[] room;
     return st;
 }

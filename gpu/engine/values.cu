@@ -1,7 +1,5 @@
 /* Functions of the engine's table that measure, split, join, gather or restore
  * values. */
-#include <new>
-
 #include "codec/format/copies.h"
 #include "codec/format/parts.h"
 #include "codec/format/types.h"
@@ -16,14 +14,6 @@
 #include "gpu/predict/repeats.cuh"
 
 #define NTHREADS 256
-
-/* Most blocks of all chunks together. A large device runs fewer at once, so
- * more would not help; blocks loop over the values that remain. */
-#define MAX_NBLOCKS 2048
-
-/* Most chunks of a launch. A chunk is a row of blocks, blockIdx.y, and CUDA
- * limits gridDim.y to 65535. */
-#define MAX_NCHUNKS 16384
 
 /* ---- memory ---- */
 
@@ -43,67 +33,22 @@ on_device(const void *const *src, uint8_t *at, uint64_t stride, uint64_t k)
     return stride > 0 ? at + k * stride : src[k];
 }
 
-static cudaError_t
-upload(const void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
-       uint64_t nbytes, cudaStream_t stream)
+/* Copies n chunks between their places and device memory at `at`. Nothing is
+ * copied if `stride` is 0. */
+static void
+upload(struct cuda_work &work, const void *const *src, uint64_t n, uint8_t *at,
+       uint64_t stride, uint64_t nbytes)
 {
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t k = 0; stride > 0 && error == cudaSuccess && k < n; k++)
-        error = cudaMemcpyAsync(at + k * stride, src[k], nbytes,
-                                cudaMemcpyHostToDevice, stream);
-    return error;
+    for (uint64_t k = 0; stride > 0 && k < n; k++)
+        work.copy(at + k * stride, src[k], nbytes);
 }
 
-/* The inverse of `upload`. */
-static cudaError_t
-download(void *const *dst, uint64_t n, const uint8_t *at, uint64_t stride,
-         uint64_t nbytes, cudaStream_t stream)
+static void
+download(struct cuda_work &work, void *const *dst, uint64_t n,
+         const uint8_t *at, uint64_t stride, uint64_t nbytes)
 {
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t k = 0; stride > 0 && error == cudaSuccess && k < n; k++)
-        error = cudaMemcpyAsync(dst[k], at + k * stride, nbytes,
-                                cudaMemcpyDeviceToHost, stream);
-    return error;
-}
-
-/* Copies chunks within device memory. */
-static cudaError_t
-copy(void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
-     uint64_t nbytes, cudaStream_t stream)
-{
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-        error = cudaMemcpyAsync(at + k * stride, src[k], nbytes,
-                                cudaMemcpyDeviceToDevice, stream);
-    return error;
-}
-
-/* Starts work that uses only device memory and pinned memory; else waits for
- * it. */
-template <typename Work>
-static enum terp_status
-start_or_do(struct terp_session *session, bool starts, const char *what,
-            Work work)
-{
-    return starts ? cuda_session_start(session, what, work)
-                  : cuda_session_do(session, what, work);
-}
-
-/* Calls work(first, n) for portions of at most MAX_NCHUNKS chunks. Work is any
- * callable that returns a status; after an error, later portions are skipped.
- */
-template <typename Work>
-static enum terp_status
-do_portions(uint64_t n, Work work)
-{
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t i = 0; st == TERP_OK && i < n; i += MAX_NCHUNKS)
-        st = work(i, min_u64(MAX_NCHUNKS, n - i));
-    return st;
+    for (uint64_t k = 0; stride > 0 && k < n; k++)
+        work.copy(dst[k], at + k * stride, nbytes);
 }
 
 /* ---- ranges and errors ---- */
@@ -115,9 +60,8 @@ cuda_values_measure(struct terp_session *session,
                     const void *const *src, struct terp_measure *measures_ret)
 {
     const struct terp_params any = terp_params_under(params, 1);
-    struct cuda_found_domain *found =
-        new (std::nothrow) struct cuda_found_domain[(size_t)n]();
-    uint64_t *nbytes = new (std::nothrow) uint64_t[(size_t)n];
+    const cuda_host_array<struct cuda_found_domain> found(n);
+    const cuda_host_array<uint64_t> nbytes(n);
     enum terp_status st = TERP_ERR_MEMORY;
     struct cuda_call call = {};
 
@@ -145,8 +89,6 @@ cuda_values_measure(struct terp_session *session,
         for (int i = 0; i < TERP_NFILLS; i++)
             measure->fill_bits[i] = found[k].fills[i];
     }
-    delete[] found;
-    delete[] nbytes;
     return st;
 }
 
@@ -177,13 +119,11 @@ compare(struct terp_session *session, const struct terp_chunk *chunk,
         measured->sums = (double *)(sums + k * sums_stride);
     }
     const enum terp_status st =
-        cuda_session_do(session, "measuring errors", [&](cudaStream_t stream) {
-            cudaError_t error = upload(src, n, values, stride, nbytes, stream);
-            if (error == cudaSuccess)
-                error = list.upload(stream);
-            if (error == cudaSuccess)
-                error = cuda_measure(list.on_device(), n, chunk, stream);
-            return error == cudaSuccess ? list.download(stream) : error;
+        cuda_session_do(session, "measuring errors", [&](cuda_work &work) {
+            upload(work, src, n, values, stride, nbytes);
+            list.upload(work);
+            work.add(cuda_measure, list.on_device(), n, chunk);
+            list.download(work);
         });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         measures[k].square =
@@ -202,7 +142,7 @@ cuda_values_compare(struct terp_session *session,
                     struct terp_measure *measures)
 {
     (void)params;
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return compare(session, chunk, nchunks, src + first, others + first,
                        measures + first);
     });
@@ -264,29 +204,21 @@ move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
             list.items[k].parts[p] =
                 (uint8_t *)parts[k] + p * (nbytes / TERP_NPARTS);
     }
-    return start_or_do(
-        session, stride == 0, "moving parts of values",
-        [&](cudaStream_t stream) {
+    return cuda_session_start_or_do(
+        session, stride == 0, "moving parts of values", [&](cuda_work &work) {
             const bool wide = terp_value_nbytes(chunk->type) == 16;
             const uint64_t nvalues = terp_chunk_nvalues(chunk);
-            const uint64_t nblocks =
-                min_u64(div_up(nvalues, 4 * NTHREADS), div_up(MAX_NBLOCKS, n));
-            cudaError_t error = list.upload(stream);
-            if (error == cudaSuccess && !joins)
-                error = upload((const void *const *)whole, n, list.more(),
-                               stride, nbytes, stream);
-            if (error == cudaSuccess)
-                error =
-                    launch(wide    ? joins ? move_parts<uint64_t, true>
-                                           : move_parts<uint64_t, false>
-                              : joins ? move_parts<uint32_t, true>
-                                   : move_parts<uint32_t, false>,
-                           dim3((unsigned)nblocks, (unsigned)n), dim3(NTHREADS),
-                           0, stream, (const struct joint *)list.on_device(),
-                           nvalues, chunk->big_endian);
-            if (error == cudaSuccess && joins)
-                error = download(whole, n, list.more(), stride, nbytes, stream);
-            return error;
+            list.upload(work);
+            if (!joins)
+                upload(work, whole, n, list.more(), stride, nbytes);
+            work.run(wide    ? joins ? move_parts<uint64_t, true>
+                                     : move_parts<uint64_t, false>
+                        : joins ? move_parts<uint32_t, true>
+                             : move_parts<uint32_t, false>,
+                     cuda_session_grid(n, nvalues, 4 * NTHREADS), NTHREADS,
+                     list.on_device(), nvalues, chunk->big_endian);
+            if (joins)
+                download(work, whole, n, list.more(), stride, nbytes);
         });
 }
 
@@ -294,7 +226,7 @@ enum terp_status
 cuda_values_split(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const void *const *src, void *const *parts)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return move_chunks(session, chunk, nchunks, (void *const *)src + first,
                            parts + first, false);
     });
@@ -304,7 +236,7 @@ enum terp_status
 cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
                  uint64_t n, const void *const *parts, void *const *dst)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return move_chunks(session, chunk, nchunks, dst + first,
                            (void *const *)parts + first, true);
     });
@@ -312,15 +244,13 @@ cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
 
 /* ---- copies ---- */
 
-static cudaError_t
-spread(const cuda_session_list<struct cuda_spread> &list,
-       const struct cuda_spread_shape *shape, cudaStream_t stream)
+static void
+spread(struct cuda_work &work,
+       const cuda_session_list<struct cuda_spread> &list,
+       const struct cuda_spread_shape *shape)
 {
-    const cudaError_t error = list.upload(stream);
-
-    return error == cudaSuccess
-               ? cuda_copies_spread(list.on_device(), list.n, shape, stream)
-               : error;
+    list.upload(work);
+    work.add(cuda_copies_spread, list.on_device(), list.n, shape);
 }
 
 enum terp_status
@@ -340,21 +270,15 @@ cuda_values_find_copies(struct terp_session *session,
         return TERP_ERR_MEMORY;
     for (int d = 0; d < chunk->rank; d++)
         shape.dims[d] = terp_extent_of(chunk, d);
-    const enum terp_status st = cuda_session_do(
-        session, "looking for copies", [&](cudaStream_t stream) {
+    const enum terp_status st =
+        cuda_session_do(session, "looking for copies", [&](cuda_work &work) {
             unsigned *d_differs = (unsigned *)memory.at;
-            cudaError_t error =
-                upload(&src, 1, memory.at + 256, stride, nbytes, stream);
-            if (error == cudaSuccess)
-                error = cudaMemsetAsync(d_differs, 0, sizeof differs, stream);
-            if (error == cudaSuccess)
-                error = cuda_copies_find(
-                    on_device(&src, memory.at + 256, stride, 0), &shape,
-                    d_differs, stream);
-            return error == cudaSuccess
-                       ? cudaMemcpyAsync(&differs, d_differs, sizeof differs,
-                                         cudaMemcpyDeviceToHost, stream)
-                       : error;
+            upload(work, &src, 1, memory.at + 256, stride, nbytes);
+            work.zero(d_differs, sizeof differs);
+            work.add(cuda_copies_find,
+                     on_device(&src, memory.at + 256, stride, 0), &shape,
+                     d_differs);
+            work.copy(&differs, d_differs, sizeof differs);
         });
     for (int d = 0; st == TERP_OK && d < chunk->rank; d++)
         if (terp_extent_of(chunk, d) > 1 && (differs >> d & 1) == 0)
@@ -395,11 +319,10 @@ leave_out(struct terp_session *session, const struct terp_chunk *chunk,
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; k < n; k++)
         list.items[k] = {on_device(src, list.more(), stride, k), left[k]};
-    return start_or_do(
-        session, stride == 0, "leaving copies out", [&](cudaStream_t stream) {
-            const cudaError_t error =
-                upload(src, n, list.more(), stride, nbytes, stream);
-            return error == cudaSuccess ? spread(list, &shape, stream) : error;
+    return cuda_session_start_or_do(
+        session, stride == 0, "leaving copies out", [&](cuda_work &work) {
+            upload(work, src, n, list.more(), stride, nbytes);
+            spread(work, list, &shape);
         });
 }
 
@@ -408,7 +331,7 @@ cuda_values_leave_out(struct terp_session *session,
                       const struct terp_chunk *chunk, unsigned dims, uint64_t n,
                       const void *const *src, void *const *left)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return leave_out(session, chunk, dims, nchunks, src + first,
                          left + first);
     });
@@ -441,10 +364,9 @@ put_back(struct terp_session *session, const struct terp_chunk *chunk,
     for (uint64_t k = 0; k < n; k++)
         list.items[k] = {list.more() + k * stride, values[k]};
     return cuda_session_start(
-        session, "putting copies back", [&](cudaStream_t stream) {
-            const cudaError_t error =
-                copy(values, n, list.more(), stride, nbytes, stream);
-            return error == cudaSuccess ? spread(list, &shape, stream) : error;
+        session, "putting copies back", [&](cuda_work &work) {
+            upload(work, values, n, list.more(), stride, nbytes);
+            spread(work, list, &shape);
         });
 }
 
@@ -453,7 +375,7 @@ cuda_values_put_back(struct terp_session *session,
                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
                      void *const *values)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return put_back(session, chunk, dims, nchunks, values + first);
     });
 }
@@ -481,12 +403,10 @@ gather(struct terp_session *session, const struct terp_coarse *coarse,
     for (uint64_t k = 0; k < n; k++)
         list.items[k] = {src[k],
                          stride > 0 ? list.more() + k * stride : dst[k]};
-    return start_or_do(
-        session, stride == 0, "gathering values", [&](cudaStream_t stream) {
-            const cudaError_t error = spread(list, &shape, stream);
-            return error == cudaSuccess
-                       ? download(dst, n, list.more(), stride, nbytes, stream)
-                       : error;
+    return cuda_session_start_or_do(
+        session, stride == 0, "gathering values", [&](cuda_work &work) {
+            spread(work, list, &shape);
+            download(work, dst, n, list.more(), stride, nbytes);
         });
 }
 
@@ -495,7 +415,7 @@ cuda_values_gather(struct terp_session *session,
                    const struct terp_coarse *coarse, int value_nbytes,
                    uint64_t n, const void *const *src, void *const *dst)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return gather(session, coarse, value_nbytes, nchunks, src + first,
                       dst + first);
     });
@@ -531,17 +451,13 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
                          followed[k].nreferences,
                          (uint64_t *)(ranks + k * ranks_stride),
                          0};
-    const enum terp_status st = cuda_session_do(
-        session, "following references", [&](cudaStream_t stream) {
-            cudaError_t error = list.upload(stream);
-            for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-                error =
-                    cudaMemcpyAsync(values + k * stride, followed[k].values,
-                                    nbytes, cudaMemcpyDeviceToDevice, stream);
-            if (error == cudaSuccess)
-                error =
-                    cuda_references_follow(list.on_device(), n, &kind, stream);
-            return error == cudaSuccess ? list.download(stream) : error;
+    const enum terp_status st =
+        cuda_session_do(session, "following references", [&](cuda_work &work) {
+            list.upload(work);
+            for (uint64_t k = 0; k < n; k++)
+                work.copy(values + k * stride, followed[k].values, nbytes);
+            work.add(cuda_references_follow, list.on_device(), n, &kind);
+            list.download(work);
         });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         status_ret[k] = list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
@@ -553,7 +469,7 @@ cuda_values_follow(struct terp_session *session, const struct terp_chunk *chunk,
                    uint64_t n, const struct terp_followed *followed,
                    enum terp_status *status_ret)
 {
-    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return follow(session, chunk, nchunks, followed + first,
                       status_ret + first);
     });

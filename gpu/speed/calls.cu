@@ -3,8 +3,6 @@
  * streams back. */
 #include "gpu/speed/speed.cuh"
 
-#include <new>
-
 #include "codec/format/frame.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/places.cuh"
@@ -120,22 +118,20 @@ find_bounds(struct speed_encoding *it, const void *const *src)
     const bool is_integer = terp_type_is_integer(chunk->type);
     const bool is_relative =
         params->bound_mode == TERP_BOUND_RELATIVE && !is_integer;
-    struct terp_measure *measures = NULL;
-    enum terp_status st = TERP_OK;
+    const cuda_host_array<struct terp_measure> measures(it->n);
+    enum terp_status st = measures == NULL ? TERP_ERR_MEMORY : TERP_OK;
 
     bool is_given = given != NULL;
     for (uint64_t k = 0; is_given && k < it->n; k++)
         is_given = given[it->first + k] > 0;
-    if (is_relative && !is_given) {
-        measures = new (std::nothrow) struct terp_measure[(size_t)it->n];
-        st = measures == NULL ? TERP_ERR_MEMORY
-                              : cuda_values_measure(it->session, params, chunk,
-                                                    it->n, src, measures);
-    }
+    const bool is_measured = is_relative && !is_given;
+    if (st == TERP_OK && is_measured)
+        st = cuda_values_measure(it->session, params, chunk, it->n, src,
+                                 measures);
     for (uint64_t k = 0; st == TERP_OK && k < it->n; k++) {
         struct speed_chunk *own = &it->chunks[k];
         const double bound = given == NULL ? 0 : given[it->first + k];
-        const bool is_found = bound <= 0 && measures != NULL;
+        const bool is_found = bound <= 0 && is_measured;
         double absolute = bound > 0 ? bound
                           : params->bound_mode == TERP_BOUND_RELATIVE
                               ? 0
@@ -158,21 +154,7 @@ find_bounds(struct speed_encoding *it, const void *const *src)
             add_fill(&own->numbers, value_nbytes, is_integer,
                      params->missing_bits);
     }
-    delete[] measures;
     return st;
-}
-
-/* Copies between host and device, of chunks or streams k with nbytes_of(k)
- * bytes; those of none are left out. */
-template <typename Work>
-static cudaError_t
-for_each(uint64_t n, Work work)
-{
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-        error = work(k);
-    return error;
 }
 
 static enum terp_status
@@ -198,25 +180,20 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
                                                             states_nbytes);
     const cuda_session_memory memory(it->session, at);
     const void *const *src = it->source->src + it->first;
-    const void **staged = new (std::nothrow) const void *[(size_t)it->n];
+    const cuda_host_array<const void *> staged(it->n);
     enum terp_status st = TERP_OK;
 
-    if (!progress.is_made() || memory.at == NULL || staged == NULL) {
-        delete[] staged;
+    if (!progress.is_made() || memory.at == NULL || staged == NULL)
         return TERP_ERR_MEMORY;
-    }
     for (uint64_t k = 0; k < it->n; k++)
         staged[k] = it->is_staged ? memory.at + values_at +
                                         k * place_aligned(chunk_nbytes)
                                   : src[k];
     if (it->is_staged)
         st = cuda_session_do(
-            it->session, "copying values", [&](cudaStream_t stream) {
-                return for_each(it->n, [&](uint64_t k) {
-                    return cudaMemcpyAsync((void *)staged[k], src[k],
-                                           chunk_nbytes, cudaMemcpyHostToDevice,
-                                           stream);
-                });
+            it->session, "copying values", [&](cuda_work &work) {
+                for (uint64_t k = 0; k < it->n; k++)
+                    work.copy((void *)staged[k], src[k], chunk_nbytes);
             });
     if (st == TERP_OK)
         st = find_bounds(it, staged);
@@ -225,7 +202,6 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
         it->chunks[k].dst = it->is_staged ? memory.at + streams_at + k * stride
                                           : (uint8_t *)it->dst[it->first + k];
     }
-    delete[] staged;
     job.chunk = it->chunks[0];
     job.chunks =
         it->n == 1 ? NULL : (const struct speed_chunk *)(memory.at + list_at);
@@ -233,32 +209,24 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
     job.states = (unsigned long long *)progress.more();
     if (st == TERP_OK)
         st = cuda_session_do(
-            it->session, "encoding tiles", [&](cudaStream_t stream) {
-                cudaError_t error = cudaMemsetAsync(
-                    job.progress, 0,
-                    (size_t)(progress.more() - (uint8_t *)job.progress) +
-                        states_nbytes,
-                    stream);
-                if (error == cudaSuccess && it->n > 1)
-                    error = cudaMemcpyAsync(memory.at + list_at, it->chunks,
-                                            it->n * sizeof *it->chunks,
-                                            cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess)
-                    error =
-                        cuda_speed_launch_encode(job, (unsigned)it->n, stream);
-                return error == cudaSuccess ? progress.download(stream) : error;
+            it->session, "encoding tiles", [&](cuda_work &work) {
+                work.zero(job.progress, (uint64_t)(progress.more() -
+                                                   (uint8_t *)job.progress) +
+                                            states_nbytes);
+                if (it->n > 1)
+                    work.copy(memory.at + list_at, it->chunks,
+                              it->n * sizeof *it->chunks);
+                work.add(cuda_speed_launch_encode, &job, (unsigned)it->n);
+                progress.download(work);
             });
     for (uint64_t k = 0; st == TERP_OK && k < it->n; k++)
         nbytes_ret[it->first + k] = progress.items[k].nbytes;
     if (st == TERP_OK && it->is_staged)
         st = cuda_session_do(
-            it->session, "copying streams", [&](cudaStream_t stream) {
-                return for_each(it->n, [&](uint64_t k) {
-                    return cudaMemcpyAsync(it->dst[it->first + k],
-                                           it->chunks[k].dst,
-                                           progress.items[k].nbytes,
-                                           cudaMemcpyDeviceToHost, stream);
-                });
+            it->session, "copying streams", [&](cuda_work &work) {
+                for (uint64_t k = 0; k < it->n; k++)
+                    work.copy(it->dst[it->first + k], it->chunks[k].dst,
+                              progress.items[k].nbytes);
             });
     return st;
 }
@@ -305,7 +273,8 @@ cuda_speed_encode(struct terp_session *session,
     if (leaves(&it))
         return TERP_OK;
     const uint64_t most = portion_of(source->n, chunk_nbytes, it.is_staged);
-    it.chunks = new (std::nothrow) struct speed_chunk[(size_t)most]();
+    const cuda_host_array<struct speed_chunk> chunks(most);
+    it.chunks = chunks;
     if (it.chunks == NULL)
         st = TERP_ERR_MEMORY;
     for (; st == TERP_OK && it.first < source->n; it.first += it.n) {
@@ -314,7 +283,6 @@ cuda_speed_encode(struct terp_session *session,
             it.chunks[k] = {};
         st = encode_portion(&it, nbytes_ret);
     }
-    delete[] it.chunks;
     return st;
 }
 
@@ -366,37 +334,27 @@ decode_portion(struct speed_decoding *it, const void *const *src,
     job.streams =
         it->n == 1 ? NULL : (const struct speed_stream *)(memory.at + list_at);
     job.progress = progress.on_device();
-    enum terp_status st = cuda_session_do(
-        it->session, "decoding tiles", [&](cudaStream_t stream) {
-            cudaError_t error = cudaMemsetAsync(
-                job.progress, 0, it->n * sizeof *job.progress, stream);
-            if (error == cudaSuccess && it->is_staged)
-                error = for_each(it->n, [&](uint64_t k) {
-                    return cudaMemcpyAsync(
-                        (void *)it->streams[k].src, src[it->at[k]],
-                        it->streams[k].nbytes, cudaMemcpyHostToDevice, stream);
-                });
-            if (error == cudaSuccess && it->n > 1)
-                error = cudaMemcpyAsync(memory.at + list_at, it->streams,
-                                        it->n * sizeof *it->streams,
-                                        cudaMemcpyHostToDevice, stream);
-            if (error == cudaSuccess)
-                error = cuda_speed_launch_decode(job, (unsigned)it->n, stream);
-            return error == cudaSuccess ? progress.download(stream) : error;
+    enum terp_status st =
+        cuda_session_do(it->session, "decoding tiles", [&](cuda_work &work) {
+            work.zero(job.progress, it->n * sizeof *job.progress);
+            for (uint64_t k = 0; it->is_staged && k < it->n; k++)
+                work.copy((void *)it->streams[k].src, src[it->at[k]],
+                          it->streams[k].nbytes);
+            if (it->n > 1)
+                work.copy(memory.at + list_at, it->streams,
+                          it->n * sizeof *it->streams);
+            work.add(cuda_speed_launch_decode, &job, (unsigned)it->n);
+            progress.download(work);
         });
     for (uint64_t k = 0; k < it->n; k++)
         it->is_done[k] = st == TERP_OK && progress.items[k].nbytes != 0;
     if (st == TERP_OK && it->is_staged)
         st = cuda_session_do(
-            it->session, "copying values", [&](cudaStream_t stream) {
-                return for_each(it->n, [&](uint64_t k) {
-                    return it->is_done[k]
-                               ? cudaMemcpyAsync(dst[it->at[k]],
-                                                 it->streams[k].dst,
-                                                 chunk_nbytes,
-                                                 cudaMemcpyDeviceToHost, stream)
-                               : cudaSuccess;
-                });
+            it->session, "copying values", [&](cuda_work &work) {
+                for (uint64_t k = 0; k < it->n; k++)
+                    if (it->is_done[k])
+                        work.copy(dst[it->at[k]], it->streams[k].dst,
+                                  chunk_nbytes);
             });
     return st;
 }
@@ -436,9 +394,12 @@ cuda_speed_decode(struct terp_session *session, const struct terp_chunk *chunk,
     if (grid.ntiles > INT32_MAX || terp_type_nparts(chunk->type) > 1)
         return TERP_OK;
     const uint64_t most = portion_of(n, terp_chunk_nbytes(chunk), it.is_staged);
-    it.at = new (std::nothrow) uint64_t[(size_t)most];
-    it.streams = new (std::nothrow) struct speed_stream[(size_t)most];
-    it.is_done = new (std::nothrow) bool[(size_t)most];
+    const cuda_host_array<uint64_t> at(most);
+    const cuda_host_array<struct speed_stream> streams(most);
+    const cuda_host_array<bool> is_done(most);
+    it.at = at;
+    it.streams = streams;
+    it.is_done = is_done;
     if (it.at == NULL || it.streams == NULL || it.is_done == NULL)
         st = TERP_ERR_MEMORY;
     for (uint64_t i = 0; st == TERP_OK && i < n;) {
@@ -458,8 +419,5 @@ cuda_speed_decode(struct terp_session *session, const struct terp_chunk *chunk,
                 *any_ret = true;
             }
     }
-    delete[] it.at;
-    delete[] it.streams;
-    delete[] it.is_done;
     return st;
 }

@@ -561,16 +561,16 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
 }
 
 cudaError_t
-cuda_speed_launch_decode(const struct speed_job &job, unsigned nchunks,
+cuda_speed_launch_decode(const struct speed_job *job, unsigned nchunks,
                          cudaStream_t stream)
 {
-    const dim3 grid((unsigned)job.grid.ntiles, nchunks);
-    const bool is_plain = terp_type_is_plain(job.type);
-    auto *kernel = terp_speed_word_nbytes(job.type) == 4
+    const dim3 grid((unsigned)job->grid.ntiles, nchunks);
+    const bool is_plain = terp_type_is_plain(job->type);
+    auto *kernel = terp_speed_word_nbytes(job->type) == 4
                        ? (is_plain ? decode_tiles<uint32_t, true>
                                    : decode_tiles<uint32_t, false>)
                        : (is_plain ? decode_tiles<uint64_t, true>
                                    : decode_tiles<uint64_t, false>);
 
-    return launch(kernel, grid, dim3(SPEED_NTHREADS), 0, stream, job);
+    return launch(kernel, grid, dim3(SPEED_NTHREADS), 0, stream, *job);
 }

@@ -438,10 +438,10 @@ speed_block_sum(unsigned long long value, unsigned long long *s_sums)
 
 /* encode.cu: a block for each tile, gridDim.y chunks. */
 cudaError_t
-cuda_speed_launch_encode(const struct speed_job &job, unsigned nchunks,
+cuda_speed_launch_encode(const struct speed_job *job, unsigned nchunks,
                          cudaStream_t stream);
 
 /* decode.cu */
 cudaError_t
-cuda_speed_launch_decode(const struct speed_job &job, unsigned nchunks,
+cuda_speed_launch_decode(const struct speed_job *job, unsigned nchunks,
                          cudaStream_t stream);
