@@ -56,7 +56,7 @@ pop_context(const struct cuda_driver *driver)
 static void
 lose(struct terp_cuda_device *device, const char *why)
 {
-    std::lock_guard<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
 
     if (!device->is_lost)
         snprintf(device->loss, sizeof device->loss, "%s", why);
@@ -313,7 +313,7 @@ cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
             lose(device, "its context was reset or destroyed");
     }
     if (device->is_lost) {
-        std::lock_guard<std::mutex> lock(device->mutex);
+        const cuda_lock lock(&device->mutex);
         set_reason("the device is lost", device->loss);
         return TERP_ERR_DEVICE;
     }
@@ -369,7 +369,7 @@ cuda_slot_await(const struct cuda_slot *slot)
 struct cuda_slot *
 cuda_slot_take(struct terp_cuda_device *device, bool optional)
 {
-    std::unique_lock<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
 
     for (;;) {
         for (struct cuda_slot &slot : device->slot) {
@@ -380,17 +380,17 @@ cuda_slot_take(struct terp_cuda_device *device, bool optional)
         }
         if (optional)
             return NULL;
-        device->slot_is_free.wait(lock);
+        pthread_cond_wait(&device->slot_is_free, &device->mutex);
     }
 }
 
 void
 cuda_slot_give(struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    std::lock_guard<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
 
     slot->busy = false;
-    device->slot_is_free.notify_one();
+    pthread_cond_signal(&device->slot_is_free);
 }
 
 /* The context of the caller's stream. The two default streams belong to the
@@ -495,7 +495,7 @@ release_block(struct terp_cuda_device *device, struct cuda_block block)
 static struct cuda_block
 take_spare(struct terp_cuda_device *device, uint64_t nbytes)
 {
-    std::lock_guard<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
     struct cuda_block *best = NULL;
 
     for (struct cuda_block &spare : device->spare)
@@ -559,7 +559,7 @@ void
 cuda_block_give(struct terp_cuda_device *device, struct cuda_block block)
 {
     {
-        std::lock_guard<std::mutex> lock(device->mutex);
+        const cuda_lock lock(&device->mutex);
         struct cuda_block *least = &device->spare[0];
         for (struct cuda_block &spare : device->spare)
             if (spare.nbytes < least->nbytes)

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <new>
+
+#include <pthread.h>
 
 #include "codec/engine.h"
 #include "gpu/engine/driver.cuh"
@@ -115,13 +115,30 @@ struct terp_cuda_device {
 
     /* Protects the members below. A thread that has taken a slot uses it
      * without the mutex, except `busy`; is_lost is read without it. */
-    std::mutex mutex;
-    std::condition_variable slot_is_free;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t slot_is_free = PTHREAD_COND_INITIALIZER;
     struct cuda_block spare[CUDA_NSPARES];  /* kept from earlier calls */
     struct cuda_block pinned[CUDA_NPINNED]; /* the same on the host */
     struct cuda_slot slot[CUDA_NSLOTS];
     std::atomic<bool> is_lost;
     char loss[128]; /* why the device was lost */
+};
+
+/* Holds a mutex until the end of its scope. <mutex> would do so too, but all
+ * files that include this one would parse it. */
+struct cuda_lock {
+    pthread_mutex_t *mutex;
+
+    explicit cuda_lock(pthread_mutex_t *held) : mutex(held)
+    {
+        pthread_mutex_lock(mutex);
+    }
+    ~cuda_lock()
+    {
+        pthread_mutex_unlock(mutex);
+    }
+    cuda_lock(const cuda_lock &) = delete;
+    cuda_lock &operator=(const cuda_lock &) = delete;
 };
 
 /* The state of the host's thread that a call restores when it leaves the

@@ -12,7 +12,7 @@
 static struct cuda_block
 take_kept(struct terp_cuda_device *device, uint64_t nbytes)
 {
-    std::lock_guard<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
     struct cuda_block none = {}, *best = &none;
 
     for (struct cuda_block &kept : device->pinned)
@@ -28,7 +28,7 @@ take_kept(struct terp_cuda_device *device, uint64_t nbytes)
 static bool
 keep(struct terp_cuda_device *device, struct cuda_block block)
 {
-    std::lock_guard<std::mutex> lock(device->mutex);
+    const cuda_lock lock(&device->mutex);
     struct cuda_block *empty = NULL;
     uint64_t nbytes = block.nbytes;
 
@@ -112,7 +112,7 @@ cuda_pinned_trim(struct terp_cuda_device *device)
     struct cuda_block blocks[CUDA_NPINNED];
 
     {
-        std::lock_guard<std::mutex> lock(device->mutex);
+        const cuda_lock lock(&device->mutex);
         for (int i = 0; i < CUDA_NPINNED; i++) {
             blocks[i] = device->pinned[i];
             device->pinned[i] = {};

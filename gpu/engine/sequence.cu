@@ -6,8 +6,6 @@
  * free to call both. */
 #include "gpu/engine/sequence.cuh"
 
-#include <mutex>
-
 #include <string.h>
 
 #include "gpu/engine/chunks.cuh"
@@ -302,8 +300,8 @@ instantiate(const struct cuda_driver *driver, cudaGraph_t graph,
             cudaGraphExec_t *executable_ret)
 {
     /* Without the mutex, a thread could read flags that another has changed. */
-    static std::mutex alone;
-    std::lock_guard<std::mutex> lock(alone);
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    const cuda_lock lock(&alone);
     unsigned before, after;
 
     cudaError_t error = (cudaError_t)driver->context_flags(&before);
