@@ -36,18 +36,18 @@ reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
 struct bench_stages
 bench_stages_begin(const struct bench_chunks *chunks, bool decode)
 {
+    struct cuda_call call = {};
     struct cuda_request request = {
-        &chunks->chunk,
-        NULL,
-        decode ? NULL : &chunks->params,
+        &call,
         1,
-        false,
-        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true, false},
-        CUDA_VALUES,
-        chunks->params.bound,
-        1};
+        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true, false}};
     struct bench_stages stages;
 
+    call.chunk = &chunks->chunk;
+    call.params = decode ? NULL : &chunks->params;
+    call.form = CUDA_VALUES;
+    call.caller_bound = chunks->params.bound;
+    call.step = 1;
     open_device();
     if (cuda_device_enter(device, &stages.visit) != TERP_OK)
         bench_fail("the device", cuda_reason());

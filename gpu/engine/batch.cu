@@ -122,7 +122,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
 static const struct terp_chunk *
 domain_of(const struct cuda_request *request)
 {
-    return request->domain != NULL ? request->domain : request->chunk;
+    return request->call->domain != NULL ? request->call->domain
+                                         : request->call->chunk;
 }
 
 /* Sets the numbers of values, tiles, partitions and ranges. */
@@ -156,11 +157,11 @@ choose_lattice(const struct cuda_request *request,
     struct terp_coarse coarse;
     const uint64_t prefix_at =
         batch->frame_nbytes +
-        TERP_PREFIX_NBYTES * (uint64_t)terp_prefix_number(request->step);
+        TERP_PREFIX_NBYTES * (uint64_t)terp_prefix_number(request->call->step);
 
-    terp_coarse_make(frame, request->step, &coarse);
-    if (coarse.nskipped == 0 || !coarse.is_all || request->decodes_all) {
-        batch->decoding.wanted_step = request->step;
+    terp_coarse_make(frame, request->call->step, &coarse);
+    if (coarse.nskipped == 0 || !coarse.is_all || request->call->decodes_all) {
+        batch->decoding.wanted_step = request->call->step;
         return;
     }
     batch->decoding.nskipped = coarse.nskipped;
@@ -188,51 +189,52 @@ take_integers(const struct terp_params *params, struct cuda_batch *batch)
 static struct cuda_batch
 describe(const struct cuda_request *request, const struct terp_layout *layout)
 {
+    const struct cuda_call *call = request->call;
     struct terp_frame frame = {};
     struct cuda_batch batch;
 
     /* Clears padding too, since batches are compared byte by byte. */
     memset(&batch, 0, sizeof batch);
     batch.nchunks = (int)request->nchunks;
-    batch.chunk = *request->chunk;
-    batch.own_nbytes = terp_value_nbytes(request->chunk->type);
-    batch.carrier_nbytes = terp_value_nbytes(
-        cuda_carrier_type(request->form, request->chunk->type));
-    batch.form = request->form;
+    batch.chunk = *call->chunk;
+    batch.own_nbytes = terp_value_nbytes(call->chunk->type);
+    batch.carrier_nbytes =
+        terp_value_nbytes(cuda_carrier_type(call->form, call->chunk->type));
+    batch.form = call->form;
     batch.value_nbytes =
-        terp_value_nbytes(cuda_form_type(request->form, request->chunk->type));
-    frame.chunk = *request->chunk;
+        terp_value_nbytes(cuda_form_type(call->form, call->chunk->type));
+    frame.chunk = *call->chunk;
     frame.domain = *domain_of(request);
     frame.coding = TERP_CODING_RAW;
     batch.raw_nbytes =
-        (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
+        (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(call->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
-    batch.carrier_head_nbytes = cuda_carrier_head_nbytes(request->chunk->type);
+    batch.carrier_head_nbytes = cuda_carrier_head_nbytes(call->chunk->type);
     batch.model_at = batch.frame_nbytes + batch.carrier_head_nbytes +
                      cuda_form_head_nbytes(batch.form);
-    batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
+    batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(call->chunk);
     frame.prediction = TERP_PREDICTION_SPLINE;
-    if (!request->is_part && terp_may_have_prefixes(&frame))
+    if (!call->is_part && terp_may_have_prefixes(&frame))
         batch.encoding.prefixes_nbytes = TERP_PREFIXES_NBYTES;
     for (int i = 0; i < TERP_NPREFIXES; i++)
         batch.encoding.prefix_ntiles[i] = terp_prefix_ntiles(&frame, i);
-    batch.has_domain = request->domain != NULL;
-    batch.decodes = request->params == NULL;
-    batch.is_part = request->is_part;
-    batch.encoding.measures = request->measures;
-    batch.encoding.has_bounds = request->has_bounds;
+    batch.has_domain = call->domain != NULL;
+    batch.decodes = call->params == NULL;
+    batch.is_part = call->is_part;
+    batch.encoding.measures = call->measures;
+    batch.encoding.has_bounds = call->bounds != NULL;
     if (batch.decodes && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
     batch.may_have_low_bits = request->expects.low_bits;
     batch.may_be_lossless = request->expects.lossless;
     if (!batch.decodes) {
-        batch.encoding.params = cuda_coded_params(request->params, batch.form);
-        batch.encoding.pointwise_bound = request->params->bound;
-        batch.encoding.floor = request->params->floor;
-        batch.encoding.caller_bound = request->caller_bound;
+        batch.encoding.params = cuda_coded_params(call->params, batch.form);
+        batch.encoding.pointwise_bound = call->params->bound;
+        batch.encoding.floor = call->params->floor;
+        batch.encoding.caller_bound = call->caller_bound;
         if (terp_type_is_integer(batch.chunk.type))
-            take_integers(request->params, &batch);
+            take_integers(call->params, &batch);
         const bool is_lossless = !cuda_form_is_pointwise(batch.form) &&
                                  terp_is_lossless(&batch.encoding.params);
         batch.may_be_lossless =
@@ -246,19 +248,18 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                           batch.encoding.params.bound));
         batch.encoding.params.predictor =
             terp_predictor_asked(&batch.encoding.params);
-        batch.coding = terp_coding_of(request->params->pipeline);
+        batch.coding = terp_coding_of(call->params->pipeline);
         batch.encoding.finds_domains =
-            request->domain == NULL &&
-            terp_domain_is_open(request->chunk, layout->nvalues,
+            call->domain == NULL &&
+            terp_domain_is_open(call->chunk, layout->nvalues,
                                 &batch.encoding.params);
         batch.encoding.finds_more =
             batch.encoding.finds_domains &&
             !terp_is_lossless(&batch.encoding.params) &&
-            terp_is_open_to_more(request->params, request->chunk,
-                                 layout->nvalues);
+            terp_is_open_to_more(call->params, call->chunk, layout->nvalues);
     }
     set_counts(layout->nvalues, &batch);
-    if (batch.decodes && request->step > 1)
+    if (batch.decodes && call->step > 1)
         choose_lattice(request, &frame, &batch);
     lay_out_regions(&batch, layout->nlattice, layout->nlevels);
     return batch;
@@ -267,7 +268,9 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
 static uint64_t
 step_of(const struct cuda_request *request)
 {
-    return request->params == NULL && request->step > 1 ? request->step : 1;
+    return request->call->params == NULL && request->call->step > 1
+               ? request->call->step
+               : 1;
 }
 
 /* Offsets of a batch's arrays in the slot's device memory. */
@@ -282,11 +285,12 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
     struct places p = {};
     uint64_t at = 0, n = request->nchunks;
 
-    if (request->host) {
+    if (request->call->host) {
         /* A stream is at most as long as a raw one: frame and values. */
-        uint64_t stream = place_aligned(terp_encode_bound(request->chunk));
+        uint64_t stream =
+            place_aligned(terp_encode_bound(request->call->chunk));
         const struct terp_chunk wanted =
-            terp_coarse_chunk_of(request->chunk, step_of(request));
+            terp_coarse_chunk_of(request->call->chunk, step_of(request));
         uint64_t values = place_aligned(terp_chunk_nbytes(&wanted));
         p.src_stride = batch->decodes ? stream : values;
         p.dst_stride = batch->decodes ? values : stream;

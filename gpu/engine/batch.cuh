@@ -1,25 +1,13 @@
 /* Batches of chunks in the memory of a stream slot. */
 #pragma once
 
-#include "gpu/engine/context.cuh"
+#include "gpu/engine/call.cuh"
 
-/* The chunks of a batch to be made, and their memory. */
+/* A batch of chunks of a call. */
 struct cuda_request {
-    const struct terp_chunk *chunk;
-    /* The shape in which chunks are coded. NULL: the chunk's own; an encoder
-     * then also searches for a better one. */
-    const struct terp_chunk *domain;
-    const struct terp_params *params; /* NULL: decode */
+    const struct cuda_call *call;
     uint64_t nchunks;
-    bool host;                        /* the caller's memory is host memory */
     struct cuda_stream_kinds expects; /* decode: kinds that may occur */
-    enum cuda_form form;
-    double caller_bound;      /* encode */
-    uint64_t step;            /* decode: see terp_cuda_call */
-    bool decodes_all = false; /* decode: see cuda_call */
-    bool is_part = false;     /* see cuda_batch */
-    bool has_bounds = false;  /* encode: of chunks, see cuda_chunk.bound */
-    bool measures = false;    /* see cuda_call */
 };
 
 /* Gives the slot memory for the batch and for batches of fewer chunks or fewer

@@ -369,12 +369,7 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {
-        call->chunk,       call->domain,       call->params,
-        batch->n,          call->host,         {},
-        call->form,        call->caller_bound, call->step,
-        call->decodes_all, call->is_part,      call->bounds != NULL,
-        call->measures};
+    struct cuda_request request = {call, batch->n, {}};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -429,10 +424,7 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk,   call->domain,       call->params,  call->batch_nchunks,
-        call->host,    {true, true, true}, call->form,    call->caller_bound,
-        call->step,    call->decodes_all,  call->is_part, call->bounds != NULL,
-        call->measures};
+        call, call->batch_nchunks, {true, true, true}};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
