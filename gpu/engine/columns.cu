@@ -15,51 +15,19 @@ nvalues_of(const struct terp_chunk *chunk)
 
 /* ---- samples ---- */
 
-/* Samples of chunks in device memory. The samples of a chunk follow those of
- * the chunk before. */
-struct row_sampling {
-    struct terp_chunk chunk;
-    uint64_t nvalues, nkeys;
-    const void *const *src;
-    uint64_t *keys;
-};
-
-/* Each thread samples pairs of rows. Grid: chunks. */
+/* Each thread samples pairs of rows. The samples of a chunk follow those of the
+ * chunk before. Grid: chunks. */
 static __global__ void
-__launch_bounds__(NTHREADS) sample_rows(const struct row_sampling it)
+__launch_bounds__(NTHREADS)
+    sample_rows(struct terp_chunk chunk, uint64_t nvalues, uint64_t nkeys,
+                const void *const *src, uint64_t *keys)
 {
     begin_kernel();
-    const uint64_t n = (uint64_t)terp_columns_n(&it.chunk);
-    uint64_t *keys = it.keys + blockIdx.x * it.nkeys;
+    const uint64_t n = (uint64_t)terp_columns_n(&chunk);
 
-    for (uint64_t p = threadIdx.x; 2 * n * p < it.nkeys; p += NTHREADS)
-        terp_columns_sample_pair(&it.chunk, it.src[blockIdx.x], it.nvalues, p,
-                                 keys + 2 * n * p);
-}
-
-static enum terp_status
-sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
-                 uint64_t n, const void *const *src, uint64_t *keys_ret)
-{
-    struct row_sampling it = {};
-    uint64_t at = 0;
-
-    it.chunk = *chunk;
-    it.nvalues = nvalues_of(chunk);
-    it.nkeys = terp_columns_nkeys(chunk, it.nvalues);
-    const uint64_t src_at = place_take(&at, n * sizeof *src);
-    const uint64_t keys_at = place_take(&at, n * it.nkeys * sizeof *it.keys);
-    const cuda_session_memory memory(session, at);
-
-    if (memory.at == NULL)
-        return TERP_ERR_MEMORY;
-    it.src = (const void *const *)(memory.at + src_at);
-    it.keys = (uint64_t *)(memory.at + keys_at);
-    return cuda_session_do(session, "sampling rows", [&](cuda_work &work) {
-        work.copy(memory.at + src_at, src, n * sizeof *src);
-        work.run(sample_rows, dim3((unsigned)n), NTHREADS, it);
-        work.copy(keys_ret, it.keys, n * it.nkeys * sizeof *keys_ret);
-    });
+    for (uint64_t p = threadIdx.x; 2 * n * p < nkeys; p += NTHREADS)
+        terp_columns_sample_pair(&chunk, src[blockIdx.x], nvalues, p,
+                                 keys + blockIdx.x * nkeys + 2 * n * p);
 }
 
 enum terp_status
@@ -71,7 +39,12 @@ cuda_columns_sample(struct terp_session *session,
     const uint64_t nkeys = terp_columns_nkeys(chunk, nvalues);
 
     if (!cuda_session_is_host(session, src[0]))
-        return sample_on_device(session, chunk, n, src, keys_ret);
+        return cuda_session_sample(
+            session, "sampling rows", n, src, nkeys, keys_ret,
+            [&](cuda_work &work, const void *const *d_src, uint64_t *keys) {
+                work.run(sample_rows, dim3((unsigned)n), NTHREADS, *chunk,
+                         nvalues, nkeys, d_src, keys);
+            });
     for (uint64_t k = 0; k < n; k++)
         terp_columns_sample(chunk, src[k], nvalues, keys_ret + k * nkeys);
     return TERP_OK;

@@ -149,29 +149,6 @@ __launch_bounds__(TERP_GRID_NSAMPLES)
         terp_grid_sampled_key(&chunk, src[blockIdx.x], nvalues, threadIdx.x);
 }
 
-static enum terp_status
-sample_grids_on_device(struct terp_session *session,
-                       const struct terp_chunk *chunk, uint64_t n,
-                       const void *const *src, uint64_t *keys_ret)
-{
-    const uint64_t keys_nbytes = n * TERP_GRID_NSAMPLES * sizeof *keys_ret;
-    uint64_t at = 0;
-    const uint64_t src_at = place_take(&at, n * sizeof *src);
-    const uint64_t keys_at = place_take(&at, keys_nbytes);
-    const cuda_session_memory memory(session, at);
-
-    if (memory.at == NULL)
-        return TERP_ERR_MEMORY;
-    return cuda_session_do(session, "sampling grids", [&](cuda_work &work) {
-        work.copy(memory.at + src_at, src, n * sizeof *src);
-        work.run(sample_grids, dim3((unsigned)n), TERP_GRID_NSAMPLES, *chunk,
-                 terp_chunk_nvalues(chunk),
-                 (const void *const *)(memory.at + src_at),
-                 (uint64_t *)(memory.at + keys_at));
-        work.copy(keys_ret, memory.at + keys_at, keys_nbytes);
-    });
-}
-
 enum terp_status
 cuda_grid_sample(struct terp_session *session, const struct terp_chunk *chunk,
                  uint64_t n, const void *const *src, uint64_t *keys_ret)
@@ -179,7 +156,12 @@ cuda_grid_sample(struct terp_session *session, const struct terp_chunk *chunk,
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
 
     if (!cuda_session_is_host(session, src[0]))
-        return sample_grids_on_device(session, chunk, n, src, keys_ret);
+        return cuda_session_sample(
+            session, "sampling grids", n, src, TERP_GRID_NSAMPLES, keys_ret,
+            [&](cuda_work &work, const void *const *d_src, uint64_t *keys) {
+                work.run(sample_grids, dim3((unsigned)n), TERP_GRID_NSAMPLES,
+                         *chunk, nvalues, d_src, keys);
+            });
     for (uint64_t k = 0; k < n; k++)
         for (uint64_t i = 0; i < TERP_GRID_NSAMPLES; i++)
             *keys_ret++ = terp_grid_sampled_key(chunk, src[k], nvalues, i);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <new>
+#include <string.h>
 
 #include "gpu/engine/context.cuh"
 #include "gpu/engine/places.cuh"
@@ -247,6 +248,27 @@ template <typename Item> class cuda_session_list
         work.copy(items, memory.at, n * sizeof(Item));
     }
 };
+
+/* Samples n chunks in device memory, and waits. run(work, d_src, keys) starts a
+ * kernel that reads the chunks at d_src and writes `nkeys` keys of each. */
+template <typename Run>
+static inline enum terp_status
+cuda_session_sample(struct terp_session *session, const char *what, uint64_t n,
+                    const void *const *src, uint64_t nkeys, uint64_t *keys_ret,
+                    Run run)
+{
+    const uint64_t keys_nbytes = n * nkeys * sizeof *keys_ret;
+    const cuda_session_list<const void *> list(session, n, keys_nbytes);
+
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    memcpy(list.items, src, n * sizeof *src);
+    return cuda_session_do(session, what, [&](cuda_work &work) {
+        list.upload(work);
+        run(work, list.on_device(), (uint64_t *)list.more());
+        work.copy(keys_ret, list.more(), keys_nbytes);
+    });
+}
 
 /* encode.cu */
 enum terp_status
