@@ -664,7 +664,7 @@ class Compare(ToolTest):
         text = self.compare(FOUND, a, b, "--abs=10", "--allow-unjudged")
         self.assertEqual(self.row(text, "/x")[0], "DIFFERENT")
         # But signs of zeros that terp has stored within a bound.
-        b = "new x i32 100 100 terp=1,3,0 7=7"
+        b = "new x i32 100 100 terp=1,3,0 7=5"
         self.assertEqual(self.row(self.compare(OK, a, b), "/x")[0], "ok")
         self.compare(OK, a, b, "--abs=3")
         self.compare(FOUND, a, b, "--abs=0.5")
