@@ -225,6 +225,31 @@ def test_a_shuffle_before_terp_is_taken_away(tmp_path):
         assert (file["no words"][...] == VALUES).all()
 
 
+@pytest.mark.parametrize("order", ["h5py, h5z_terp", "h5z_terp, h5py"])
+def test_h5py_of_the_system(tmp_path, order):
+    """Debian's h5py has its modules below h5py._debian_h5py_serial."""
+    code = f"""import {order}
+with h5py.File("a.h5", "w") as file:
+    file.create_dataset("wave", (32, 32), "f4", chunks=(16, 16),
+                        compression=h5z_terp.Terp(abs=1e-3))
+    print(file["wave"].id.get_create_plist().get_filter(0)[0])
+"""
+    system = "/usr/bin/python3"
+    try:
+        subprocess.run([system, "-c", "import h5py"], check=True,
+                       capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"no h5py in {system}")
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "h5z_terp").symlink_to(os.path.dirname(h5z_terp.__file__))
+    got = subprocess.run([system, "-B", "-c", code], cwd=tmp_path,
+                         capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": str(packages)})
+    assert (got.returncode, got.stdout) == (0, f"{h5z_terp.FILTER_ID}\n"), \
+        got.stderr
+
+
 def test_netcdf4_takes_the_last_bound(netcdf_file):
     wave = netcdf_file.createVariable("wave", "f4", ("x", "y", "z"),
                                       chunksizes=(40, 33, 20))

@@ -129,6 +129,9 @@ def _teach_virtualizarr(filters: Any) -> None:
 
 _LESSONS = {
     "h5py._hl.filters": _teach_h5py,
+    # Debian and Ubuntu build h5py with HDF5 and with parallel HDF5.
+    "h5py._debian_h5py_serial._hl.filters": _teach_h5py,
+    "h5py._debian_h5py_mpi._hl.filters": _teach_h5py,
     "xarray.backends.h5netcdf_": _teach_h5netcdf,
     "xarray.backends.netCDF4_": _teach_netcdf4,
     "kerchunk.hdf": _teach_kerchunk,
