@@ -74,6 +74,16 @@ is_special(T value, bool has_fill, T fill)
     return !isfinite(value) || (has_fill && value == fill);
 }
 
+template <typename T>
+static uint64_t
+bits_of(T value)
+{
+    uint64_t bits = 0;
+
+    memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+
 /* The largest error over the bound, which is relative to the range, or infinity
  * where a value that must come back bit for bit did not. */
 template <typename T>
@@ -81,12 +91,12 @@ static double
 error_over_bound(const T *values, const T *decoded, uint64_t n, bool has_fill,
                  T fill, double bound)
 {
-    double min = INFINITY, max = -INFINITY, error = 0;
+    double min = (double)INFINITY, max = -min, error = 0;
 
     for (uint64_t i = 0; i < n; i++) {
         if (bound == 0 || is_special(values[i], has_fill, fill)) {
-            if (memcmp(&values[i], &decoded[i], sizeof(T)) != 0)
-                return INFINITY;
+            if (bits_of(values[i]) != bits_of(decoded[i]))
+                return (double)INFINITY;
         } else {
             min = fmin(min, (double)values[i]);
             max = fmax(max, (double)values[i]);
