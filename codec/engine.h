@@ -221,7 +221,7 @@ struct terp_ranked {
     const void *table, *ranks;
     void *values;
     int number_nbytes;     /* of a rank or number */
-    uint64_t step;         /* the chunk holds every step-th value */
+    uint64_t step;         /* `values` are every step-th value of the chunk */
     struct terp_grid grid; /* number_nbytes 0: there are only ranks */
 };
 

@@ -129,8 +129,8 @@ add_counts(struct terp_info *info, const struct terp_info *more)
 }
 
 /* Describes a stream of columns. Counts are sums over all groups. The bound is
- * that of groups that are not lossless. Coding and domain are those of the
- * first group. */
+ * the largest bound of a group; a lossless group has the bound 0. Coding and
+ * domain are those of the first group. */
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, bool sets_coding, struct terp_info *info,

@@ -103,7 +103,7 @@ write_stream(const struct table *table, const struct terp_batch *batch,
     return terp_pieces_write(table->coder, 1, &pieces);
 }
 
-/* Columns have the bound and the fill values of the whole chunk. */
+/* Groups of columns have the bound and the fill values of the whole chunk. */
 static struct terp_params
 params_of_groups(const struct terp_params *params,
                  const struct terp_facts *facts)

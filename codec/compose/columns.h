@@ -9,10 +9,9 @@ terp_columns_encoder(const struct terp_coder *coder,
                      const struct terp_batch *batch);
 
 /* Tries columns for chunks at[0] to at[n - 1] of a batch, which may be tables,
- * and keeps the streams that are smaller by at least 2 %. Groups of columns
- * have the bound that the chunk's facts name, which is not pointwise; `encode`
- * encodes them. A device leaves chunks to the CPU whose samples suggest a
- * trial. */
+ * and keeps the streams that are smaller by at least 2 %. `encode` encodes
+ * groups of columns, under the absolute bound in the facts of their chunk. If
+ * samples suggest a trial of a chunk, a device leaves that chunk to the CPU. */
 enum terp_status
 terp_columns_encode(const struct terp_coder *coder,
                     const struct terp_batch *batch,

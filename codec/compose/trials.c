@@ -81,15 +81,16 @@ attempt_all(struct trials *trials)
     return st;
 }
 
-/* Whether a trial of Lorenzo may be followed by one with `huffman`. */
+/* Whether a trial of Lorenzo with `huffman` may follow a trial of Lorenzo. */
 static bool
 asks_for_both(const struct terp_params *params, const struct terp_facts *facts)
 {
     return facts->asks_for_lorenzo && params->pipeline == TERP_PIPELINE_AUTO;
 }
 
-/* Whether a trial may be smaller than chunk i's stream so far: `huffman` only
- * where codes are few. */
+/* Whether a trial may be smaller than the smallest stream of chunk i so far. A
+ * trial of `huffman` that follows one of Lorenzo may be smaller only where
+ * codes are few. */
 static bool
 is_likely(const struct trials *trials, uint64_t i,
           const struct terp_trial *trial)

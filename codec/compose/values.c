@@ -260,8 +260,8 @@ is_exact_for(const struct terp_params *params, enum terp_type type)
            (terp_type_is_integer(type) && terp_integer_bound(params) == 0);
 }
 
-/* The chunks that may be tables: those without loss, and those under a bound
- * that facts tell, which columns then have as well. */
+/* Lists the chunks that may be tables: lossless ones, and ones under a bound
+ * that is not pointwise and that the facts name. */
 static uint64_t
 list_tables(const struct terp_batch *batch, const struct terp_facts *facts,
             uint64_t *at_ret)

@@ -21,8 +21,8 @@ struct terp_grid {
 
 #define TERP_GRID_MAX_EXPONENT 4095
 
-/* The largest magnitude of the three terms of an integer, whose sum then fits
- * 63 bits. */
+/* An integer is a sum of three terms. None has a larger magnitude, so the sum
+ * does not overflow. */
 #define TERP_GRID_MAX_TERM (INT64_C(1) << 61)
 
 /* Bytes of the head, which follows the number of values in the table. */
@@ -53,8 +53,8 @@ terp_grid_read(struct reader *reader)
     return grid;
 }
 
-/* Whether a chunk of `nvalues` values may have the drift: only a chunk of one
- * dimension has one. */
+/* Whether a chunk of `nvalues` values may have the drift. Only a chunk of one
+ * dimension may have a drift other than 0. */
 static inline bool
 terp_grid_may_drift(int rank, uint64_t nvalues, int64_t drift)
 {
@@ -132,8 +132,8 @@ terp_grid_bits(const struct terp_grid *grid, int64_t k, int nbytes,
     return true;
 }
 
-/* The bits of the value of number j at index i. False: the number stands for
- * none. */
+/* The bits of the value of number j at index i. False: the number does not
+ * stand for a value. */
 static inline TERP_HOST_DEVICE bool
 terp_grid_value(const struct terp_grid *grid, uint64_t j, uint64_t i,
                 int nbytes, uint64_t *bits_ret)

@@ -322,7 +322,7 @@ terp_asks_for_huffman(const struct terp_params *params,
            16 * nbytes < 3 * nvalues; /* 1.5 bits for each value */
 }
 
-/* Whether the first trial's stream, by splines, calls for a trial of Lorenzo.
+/* Whether to try Lorenzo after the first trial, which chose `prediction`.
  * `is_close`: terp_costs_are_close. */
 static inline bool
 terp_asks_for_lorenzo(const struct terp_params *params,

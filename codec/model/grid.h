@@ -59,8 +59,8 @@ terp_grid_integer(const struct terp_grid *grid, double inverse, int nbytes,
 
 /* ---- drift ---- */
 
-/* Sampled differences between an integer and the one before. An odd number has
- * a middle one. */
+/* The number of sampled differences between an integer and the one before. It
+ * is odd, so the median is one of them. */
 #define TERP_GRID_NDIFFERENCES 255
 
 /* The index of the first integer of sampled difference d. */
@@ -74,9 +74,9 @@ terp_grid_difference_at(uint64_t nvalues, uint64_t d)
 _Static_assert(TERP_GRID_MIN_NVALUES > TERP_GRID_NDIFFERENCES,
                "No difference is sampled twice.");
 
-/* The middle one of n sampled differences, which it sorts, if 7 of 8 have its
- * sign; otherwise 0. Integers that rise and fall may repeat, and repeats would
- * be lost. */
+/* Returns the median of n sampled differences if at least 7 of 8 have one sign,
+ * otherwise 0. Sorts the differences. Integers that rise and fall may repeat,
+ * and a drift would make the repeats differ. */
 int64_t
 terp_grid_drift(int n, int64_t *differences);
 

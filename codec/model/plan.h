@@ -204,11 +204,12 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
 }
 
 /* Whether a chunk for which splines were chosen may be smaller with Lorenzo, so
- * that coding it twice pays. Estimates of splines are too low where codes are
- * few, because errors of decoded values add to those of the prediction: up to a
- * quarter in small chunks. Larger chunks are coded twice only where the
- * estimates are within a twentieth, below three bits for each value: three in
- * a hundred of them. */
+ * that coding it twice pays. Where codes are few, the estimates of splines are
+ * too low, because errors of decoded values add to those of the prediction. A
+ * small chunk is coded twice if Lorenzo's estimate is below 5/4 of that of
+ * splines. A larger chunk is coded twice if Lorenzo's estimate is below 21/20
+ * and splines take fewer than three bits for each value: three larger chunks in
+ * a hundred are. */
 #define TERP_CLOSE_MAX_NVALUES (UINT64_C(1) << 16)
 static inline TERP_HOST_DEVICE bool
 terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,

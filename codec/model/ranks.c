@@ -91,9 +91,9 @@ mean_distance(uint64_t n, const uint64_t *keys)
 #define SMALL_NTABLE 256
 
 /* `gain` is in 1/16 bits. Small tables of floats are always worth a trial: no
- * prediction finds a common step of floats. So are tables of 16-bit floats.
- * Their ranks are dense in each binade, while a common step of all binades
- * leaves zeros below the values of the upper ones. */
+ * prediction finds a common step of floats. Tables of 16-bit floats are always
+ * worth a trial too: ranks are dense in each binade, while multiples of a
+ * common step end in zero bits in the upper binades. */
 static bool
 is_worth(enum terp_type type, uint64_t nvalues, uint64_t ntable, int64_t gain)
 {

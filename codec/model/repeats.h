@@ -27,9 +27,10 @@ terp_is_open_to_more(const struct terp_params *params,
 
 /* ---- the lossless prediction ---- */
 
-/* Whether a lossless stream may be smaller: steps are smaller than two last
- * bits of the largest value, so most bits are kept anyway. With the effort
- * `best`, whenever codes may be wide. */
+/* Whether a lossless stream may be smaller. It may if the step is smaller than
+ * two units in the last place of the largest value, because codes then keep
+ * most bits anyway. With the effort `best`, it may whenever codes may be wide.
+ */
 static inline TERP_HOST_DEVICE bool
 terp_may_be_lossless(enum terp_effort effort, double min, double max,
                      double step, int mantissa_nbits)
