@@ -90,7 +90,7 @@ attempt(struct cpu_encoder *enc, const struct terp_plan *plan, uint8_t *dst,
     return terp_cpu_attempt(enc, &plan->trial, dst, cap_nbytes, nbytes_ret);
 }
 
-/* Finds the facts that a stream tells. */
+/* Finds the facts that need the first stream: further trials. */
 static void
 ask_for_more(struct cpu_encoder *enc, const struct terp_params *params,
              uint64_t nbytes)

@@ -83,8 +83,8 @@ make_integers(struct numbering *it, const struct terp_grid *grid)
     return true;
 }
 
-/* Whether the integers, all in all, drift at least half as far. Others go back
- * again and again, and may repeat. */
+/* Whether the last integer is at least half as far from the first one as the
+ * drift predicts. Otherwise the integers often go back, and may repeat. */
 static bool
 is_far(const struct numbering *it, int64_t drift)
 {
@@ -99,8 +99,8 @@ is_far(const struct numbering *it, int64_t drift)
     return drift > 0 ? way >= half : way <= half;
 }
 
-/* Finds how much the integers of a chunk of one dimension drift from one index
- * to the next, as times do. */
+/* Returns the drift: by how much the integers of a chunk of one dimension, such
+ * as times, mostly grow from one index to the next. Returns 0 without drift. */
 static int64_t
 find_drift(const struct numbering *it)
 {
@@ -122,8 +122,9 @@ find_drift(const struct numbering *it)
                : 0;
 }
 
-/* Subtracts the drift, and finds the range and the divisor of what remains.
- * False: the integers would be all the same. */
+/* Subtracts the drift. Finds the range of the results and the common divisor of
+ * their differences. False: there is no drift and all integers are equal, or
+ * there is no integer. */
 static bool
 limit_integers(struct numbering *it, int64_t drift)
 {

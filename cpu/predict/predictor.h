@@ -46,7 +46,7 @@ struct cpu_prediction {
     unsigned lorenzo_dims; /* bit 0: dim 0, the fastest;
                             * terp_lorenzo_dims_are_valid */
     struct cpu_lossless lossless;
-    uint64_t spline_cost, lorenzo_cost; /* encode: estimates of both */
+    uint64_t spline_cost, lorenzo_cost; /* encode: the estimates */
 
     /* encode: candidate steps of the lossless prediction */
     struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS];
