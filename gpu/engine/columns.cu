@@ -16,7 +16,7 @@ nvalues_of(const struct terp_chunk *chunk)
 /* ---- samples ---- */
 
 /* Each thread samples pairs of rows. The samples of a chunk follow those of the
- * chunk before. Grid: chunks. */
+ * chunk before. Grid: x = chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     sample_rows(struct terp_chunk chunk, uint64_t nvalues, uint64_t nkeys,

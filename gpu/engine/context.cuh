@@ -124,8 +124,8 @@ struct terp_cuda_device {
     char loss[128]; /* why the device was lost */
 };
 
-/* Holds a mutex until the end of its scope. <mutex> would do so too, but all
- * files that include this one would parse it. */
+/* Holds a mutex until the end of the scope. std::lock_guard does so too, but
+ * every file that includes this one would then parse <mutex>. */
 struct cuda_lock {
     pthread_mutex_t *mutex;
 
@@ -236,8 +236,8 @@ enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
                   const char *what, cudaError_t error);
 
-/* An array on the host that is released at the end of its scope. It equals NULL
- * if memory was short. */
+/* An array on the host that is released at the end of the scope. It equals NULL
+ * if the allocation failed. */
 template <typename T> class cuda_host_array
 {
     T *at;
@@ -258,13 +258,13 @@ template <typename T> class cuda_host_array
     }
 };
 
-/* Work in a stream, one call after another. After the first error it starts
- * nothing more and keeps the error. */
+/* Calls that are started in a CUDA stream one after another. After the first
+ * error, further calls do nothing, and `error` keeps the error. */
 struct cuda_work {
     cudaStream_t stream;
     cudaError_t error = cudaSuccess;
 
-    /* Either place is on the host or on the device. */
+    /* Each of the two pointers is to memory of the host or of the device. */
     void copy(void *to, const void *from, uint64_t nbytes)
     {
         if (error == cudaSuccess)
@@ -293,9 +293,9 @@ struct cuda_work {
     }
 };
 
-/* Takes a slot, lets it wait for the caller's stream, calls work(cuda_work &),
- * waits for the stream and gives the slot back. Work is any callable; array.cu
- * has examples. `what` names the work in messages. */
+/* Takes a slot, makes its stream wait for the caller's stream, calls
+ * work(cuda_work &), waits for the slot's stream and gives the slot back. Work
+ * is any callable; array.cu has examples. `what` names the work in messages. */
 template <typename Work>
 static inline enum terp_status
 cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,

@@ -17,8 +17,8 @@ cuda_form_of_integers(const struct terp_cuda_device *device,
                                           : CUDA_INTS_F64;
 }
 
-/* Some streams of a call, as a call of their own. `at` has their numbers in the
- * first call. */
+/* A call for some of the streams of another call, the whole. `at` has the
+ * streams' numbers in the whole. */
 struct cuda_part {
     struct cuda_call call;
     cuda_host_array<uint64_t> at, src_nbytes;
@@ -36,7 +36,7 @@ struct cuda_part {
         call.dst = dst;
         call.status = status;
     }
-    /* False: memory was short. */
+    /* False: an allocation failed. */
     bool is_made() const
     {
         return at != NULL && src_nbytes != NULL && src != NULL && dst != NULL &&

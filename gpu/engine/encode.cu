@@ -47,7 +47,7 @@ struct terp_encoding {
           found(source->n), seen(source->n)
     {
     }
-    /* False: memory was short. */
+    /* False: an allocation failed. */
     bool is_made() const
     {
         return chunks != NULL && ks != NULL && src != NULL && dst != NULL &&

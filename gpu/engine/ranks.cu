@@ -179,7 +179,7 @@ struct ranked {
      * stands for no value. */
     unsigned is_bad;
     int number_nbytes;
-    uint64_t step; /* the chunk holds every step-th value */
+    uint64_t step; /* the values are every step-th value of the chunk */
     struct terp_grid grid;
 };
 

@@ -144,7 +144,7 @@ cuda_session_is_host(const struct terp_session *session, const void *at)
     return true;
 }
 
-/* Copies n blocks. `is_start`: the call does not wait. */
+/* Copies n blocks. `is_start`: the function does not wait for the copies. */
 static enum terp_status
 copy(struct terp_session *session, bool is_start, uint64_t n, void *const *dst,
      const void *const *src, const uint64_t *nbytes)

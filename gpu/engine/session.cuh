@@ -69,10 +69,10 @@ cuda_session_await(struct terp_session *session);
 bool
 cuda_session_trim(struct terp_session *session);
 
-/* Starts work(cuda_work &) in the session's stream. Work is any callable that
- * uses host memory only before it returns, or pinned memory. `what` names the
- * work in messages. Example: cuda_session_start(session, "copying", [=](struct
- * cuda_work &work) { work.copy(to, from, n); }). */
+/* Starts work(cuda_work &) in the session's stream. Work is any callable. What
+ * it starts may use device memory and pinned memory, but no other memory of the
+ * host. `what` names the work in messages. Example: cuda_session_start(session,
+ * "copying", [=](cuda_work &work) { work.copy(to, from, n); }). */
 template <typename Work>
 static inline enum terp_status
 cuda_session_start(struct terp_session *session, const char *what, Work work)
@@ -86,7 +86,7 @@ cuda_session_start(struct terp_session *session, const char *what, Work work)
                : cuda_session_settle(session, what, started.error);
 }
 
-/* Starts work(cuda_work &) and waits for its end. */
+/* Starts work(cuda_work &) and waits until it is done. */
 template <typename Work>
 static inline enum terp_status
 cuda_session_do(struct terp_session *session, const char *what, Work work)
@@ -98,8 +98,8 @@ cuda_session_do(struct terp_session *session, const char *what, Work work)
     return cuda_session_settle(session, what, started.error);
 }
 
-/* Starts work that uses only device memory and pinned memory; else waits for
- * it. */
+/* Starts work(cuda_work &). Waits until it is done unless `starts`, which is
+ * for work as in cuda_session_start. */
 template <typename Work>
 static inline enum terp_status
 cuda_session_start_or_do(struct terp_session *session, bool starts,
@@ -109,9 +109,10 @@ cuda_session_start_or_do(struct terp_session *session, bool starts,
                   : cuda_session_do(session, what, work);
 }
 
-/* Most chunks or streams of a launch. Each is a row of blocks, blockIdx.y, and
- * CUDA limits gridDim.y to 65535. And most blocks of all of them: a large
- * device runs fewer at once, so more would not help. */
+/* Limits of a launch. A chunk or stream has a row of blocks, blockIdx.y, and
+ * CUDA limits gridDim.y to 65535. All rows together have about MAX_NBLOCKS
+ * blocks at most: even a large device runs fewer at once, so more would not
+ * help. */
 #define CUDA_LAUNCH_MAX_NROWS 16384
 #define CUDA_LAUNCH_MAX_NBLOCKS 2048
 
@@ -249,8 +250,9 @@ template <typename Item> class cuda_session_list
     }
 };
 
-/* Samples n chunks in device memory, and waits. run(work, d_src, keys) starts a
- * kernel that reads the chunks at d_src and writes `nkeys` keys of each. */
+/* Samples n chunks in device memory and copies the samples to `keys_ret`.
+ * run(work, d_src, keys) starts a kernel that reads the chunks at d_src and
+ * writes `nkeys` keys of each. Waits until all is done. */
 template <typename Run>
 static inline enum terp_status
 cuda_session_sample(struct terp_session *session, const char *what, uint64_t n,

@@ -335,7 +335,7 @@ struct decoding {
     const struct terp_open_stream *streams;
     cuda_host_array<const void *> src;
     cuda_host_array<uint64_t> nbytes;
-    /* inner streams: the frame and the body of each */
+    /* of inner streams: the frame and the body of each */
     cuda_host_array<struct terp_piece> pieces;
     cuda_host_array<struct terp_assembly> assemblies;
     cuda_host_array<uint8_t[TERP_FRAME_MAX_NBYTES]> frames;
