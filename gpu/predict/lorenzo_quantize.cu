@@ -142,7 +142,7 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Memory for the ends of stretches, behind last_valid. */
+/* Returns the memory for the ends of stretches, which follows last_valid. */
 template <typename W>
 static __device__ __forceinline__ struct line_end<W> *
 ends_of_lines(const struct cuda_batch &batch) {
@@ -151,9 +151,10 @@ ends_of_lines(const struct cuda_batch &batch) {
     return region<struct line_end<W>>(batch, batch.at.staging + 8 * npieces);
 }
 
-/* A step of differences along dimension d above 0, if some points are special:
- * each from the last point before it that is not special. Special points keep
- * 0. Grid and threads as for take_lines_step. No shared memory. */
+/* If some points are special: takes one of the steps that make differences
+ * along dimension d above 0. A difference is that from the last point before
+ * that is not special. Special points keep 0. Grid and threads are those of
+ * take_lines_step. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)

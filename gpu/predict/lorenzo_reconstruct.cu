@@ -175,9 +175,9 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* Turns the sums of segments, or of stretches, into sums of all before. Grid: x
- * = nblocks_of_rows, y = chunks. A warp owns a row or line. No shared memory.
- */
+/* Turns the sum of each segment or stretch into the sum of all segments or
+ * stretches before it in its row or line. Grid: x = nblocks_of_rows, y =
+ * chunks. A warp owns a row or line. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -262,9 +262,9 @@ __launch_bounds__(LORENZO_NTHREADS, 5)
         sum_rows<T>(batch, chunk, constants_of<T>(chunk));
 }
 
-/* Finds the sum of each stretch, if lines have several. Grid: x =
- * blocks_of_lines, y = chunks. A thread owns whole stretches. No shared memory.
- */
+/* Finds the sum of each stretch. Runs only if lines have several stretches.
+ * Grid: x = blocks_of_lines, y = chunks. A thread owns whole stretches. No
+ * shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -284,8 +284,9 @@ __launch_bounds__(LORENZO_NTHREADS)
         sums[line.number] = sum_of_line(line, mask_of(batch, chunk), quants);
 }
 
-/* Sums up the points of a line that are not special, from the sum `before` on;
- * turns sums into values if no other dimension follows. */
+/* Sums up the points of a stretch that are not special, starting from `before`,
+ * the sum of all stretches before it. Turns sums into values if no other
+ * dimension follows. */
 template <typename T, bool masked, typename K>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, word_of<T> before,
@@ -339,7 +340,7 @@ sum_lines_exactly(const struct cuda_batch &batch,
 }
 
 /* Sums along dimension d above 0; turns sums into values if no other dimension
- * follows. Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines, or
+ * follows. Grid: x = blocks_of_lines, y = chunks. A thread owns whole
  * stretches. No shared memory. */
 template <typename T>
 static __global__ void

@@ -36,24 +36,26 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- lines ---- */
 
-/* A line of values along a dimension above 0, or a stretch of one. */
+/* A stretch: consecutive values of a line along a dimension above 0. */
 struct line {
-    uint64_t at, stride, extent;
-    uint64_t first;  /* values of the line before the stretch */
-    uint64_t number; /* of the stretch; the stretches of a line follow each
-                      * other */
+    uint64_t at, stride, extent; /* of the stretch */
+    uint64_t first;  /* the number of values of the line before the stretch */
+    uint64_t number; /* of the stretch; a line's stretches have consecutive
+                      * numbers */
 };
 
-/* A thread takes the values of a line one after another. If a chunk has few
- * lines, and long ones, they are cut into stretches, each for a thread. */
+/* A thread handles the values of a line one after another. If the chunks of a
+ * batch have few lines, and long ones, a line is cut into several stretches,
+ * and a thread handles a stretch. Otherwise a line is one stretch. */
 #ifndef CUDA_LINES_ENOUGH
 #define CUDA_LINES_ENOUGH (1u << 16)
 #define CUDA_STRETCH_MIN_NVALUES 64u
 #endif
 
-/* Returns the values of a stretch along dimension d: half the root of the
- * line's, so that a warp soon knows what precedes each stretch. A line that is
- * not cut is one stretch. `layout`: of the batch, on the host or the device. */
+/* Returns the number of values of a stretch along dimension d. If a line is
+ * cut, that is at least half the square root of the line's length, so that a
+ * line has few stretches and a warp soon knows what precedes each. `layout`:
+ * that of the batch, on the host or the device. */
 static __host__ __device__ __forceinline__ uint64_t
 stretch_nvalues(const struct cuda_batch &batch,
                 const struct terp_layout *layout, int d)
@@ -76,8 +78,8 @@ nstretches_of(const struct cuda_batch &batch, const struct terp_layout *layout,
     return div_up(layout->dims[d], stretch_nvalues(batch, layout, d));
 }
 
-/* Finds stretch `number` of all lines along dimension d, which have stretches
- * of `nvalues`. Returns false if there is none. */
+/* Finds the stretch that thread `number` handles, along dimension d, if
+ * stretches have `nvalues` values. Returns false if there is none. */
 static __device__ __forceinline__ bool
 find_line(const struct terp_layout *layout, int d, uint64_t nvalues,
           uint64_t number, struct line *line_ret)
@@ -100,8 +102,8 @@ find_line(const struct terp_layout *layout, int d, uint64_t nvalues,
     return first < extent;
 }
 
-/* Returns the first stretch of the thread, and how many stretches later its
- * next one is. */
+/* line_of_thread is the number of the thread's first stretch, and lines_at_once
+ * is the distance to the number of its next one. */
 static __device__ __forceinline__ uint64_t
 line_of_thread(void)
 {
@@ -126,15 +128,16 @@ blocks_of_lines(const struct cuda_batch *batch, int d)
 /* Values of a line that a thread loads before it uses the first. */
 #define LINE_NAHEAD 8
 
-/* What precedes a stretch in its line: the last value that is not special, and
- * its difference from the one before, which is 0 for the line's first value.
- * Both are 0 if there is none. */
+/* What precedes a stretch in its line. `last` is the last value that is not
+ * special. last_difference is its difference from the value before that is not
+ * special, or 0 if `last` is the line's first value. Both are 0 if no value
+ * precedes. */
 template <typename W> struct line_before {
     W last, last_difference;
 };
 
-/* What a stretch has for the next ones: its last values that are not special,
- * as many as `n`, at most 2. */
+/* The end of a stretch, which later stretches need: its last `n` values that
+ * are not special. n is 2 or less. */
 template <typename W> struct line_end {
     W last, before_last;
     uint32_t n;
@@ -235,7 +238,7 @@ sum_of_line(const struct line &line, const uint32_t *mask, const W *quants)
     return sum;
 }
 
-/* Notes the ends of all stretches along dimension d. */
+/* Stores the ends of all stretches along dimension d. */
 template <typename W>
 static __device__ __forceinline__ void
 note_ends(const struct cuda_batch &batch, int d, const uint32_t *mask,
@@ -251,7 +254,8 @@ note_ends(const struct cuda_batch &batch, int d, const uint32_t *mask,
         ends[line.number] = end_of_line(line, mask, quants);
 }
 
-/* Replaces them by what precedes the stretches. */
+/* Replaces the ends of all stretches along dimension d by what precedes each
+ * stretch. */
 template <typename W>
 static __device__ __forceinline__ void
 carry_ends(const struct cuda_batch &batch, int d, struct line_end<W> *ends)
@@ -264,8 +268,8 @@ carry_ends(const struct cuda_batch &batch, int d, struct line_end<W> *ends)
         carry_along_line(nstretches, ends + k * nstretches);
 }
 
-/* Takes differences along dimension d. `ends`: what precedes stretches, if
- * lines are cut. */
+/* Takes differences along dimension d. If lines are cut, `ends` has what
+ * precedes each stretch. */
 template <typename W, bool twice>
 static __device__ __forceinline__ void
 subtract_lines(const struct cuda_batch &batch, int d, const uint32_t *mask,
@@ -288,16 +292,16 @@ subtract_lines(const struct cuda_batch &batch, int d, const uint32_t *mask,
     }
 }
 
-/* The steps of differences along a dimension. Only lines that are cut need the
- * first two. */
+/* The steps that make differences along a dimension, a launch each. Only lines
+ * that are cut need the first two. */
 enum lines_step {
     NOTE_ENDS,
     CARRY_ENDS,
     SUBTRACT
 };
 
-/* A kernel does a step with this function. Grid: x = blocks_of_lines, y =
- * chunks. A thread owns whole stretches, or in the second step lines. */
+/* Takes a step; kernels call it. Grid: x = blocks_of_lines, y = chunks. A
+ * thread owns whole stretches, and in CARRY_ENDS whole lines. */
 template <typename W>
 static __device__ __forceinline__ void
 take_lines_step(const struct cuda_batch &batch, int d, enum lines_step step,
@@ -333,12 +337,12 @@ launch_lines_steps(struct stage_launches &launches, Kernel *floats,
 
 /* ---- segments ---- */
 
-/* Values of a segment. Rows are cut into segments, and a warp makes a segment.
- */
+/* Most values of a segment. Rows are cut into segments, and a warp handles a
+ * segment. */
 #define SEGMENT_NVALUES 1024
 
-/* Rows of up to so many values are segments of which a warp makes several at a
- * time: positions of three coordinates, say. */
+/* Rows of at most PACKED_MAX_NVALUES values, such as positions of three
+ * coordinates, are one segment each, and a warp handles several at a time. */
 #define PACKED_MAX_NVALUES 16
 
 /* A segment of a row, as a thread of its warp needs it. */
@@ -348,8 +352,9 @@ struct segment {
     uint64_t coordinate[TERP_NDIMS];
     struct tiled_row tiled;
     uint64_t warp_at; /* of the warp's first value, in C order */
-    /* The thread takes every 32nd value, from value `lane` on, which is `nx` if
-     * it has none. from: the lane of the warp with the row's first value. */
+    /* The thread handles every 32nd value of the segment from value `lane` on;
+     * `lane` is `nx` if it has none. from: the lane of the warp that has the
+     * first value of the same segment. */
     unsigned lane, from;
 };
 
@@ -359,7 +364,7 @@ nsegments_of(const struct terp_layout *layout)
     return div_up(layout->dims[0], SEGMENT_NVALUES);
 }
 
-/* Returns the segments that a warp makes at a time. */
+/* Returns the number of segments that a warp handles at a time. */
 static __host__ __device__ __forceinline__ unsigned
 nsegments_of_warp(const struct terp_layout *layout)
 {
@@ -409,8 +414,8 @@ nblocks_of_segments(const struct terp_layout *layout)
                   LORENZO_NWARPS * nsegments_of_warp(layout));
 }
 
-/* Returns the sum of the numbers of a warp's lanes up to this one, in the row
- * of this lane. */
+/* Returns the sum of `own` over the lanes of the warp, up to this one, that
+ * have values of the same row. */
 template <typename W>
 static __device__ __forceinline__ W
 sum_in_row(const struct terp_layout *layout, const struct segment &segment,
@@ -424,8 +429,10 @@ sum_in_row(const struct terp_layout *layout, const struct segment &segment,
                      __shfl_sync(FULL_WARP_MASK, sum - own, (int)segment.from);
 }
 
-/* Turns sums of segments or stretches into sums of all segments before in the
- * same row or line. A warp handles a row, and blocks take rows in turns. */
+/* Turns the sum of each segment or stretch into the sum of all before it in the
+ * same row or line. A warp handles a row or line, and blocks take rows in
+ * turns.
+ */
 template <typename W>
 static __device__ __forceinline__ void
 scan_sums(uint64_t nrows, uint64_t nsegments, W *all_sums)
@@ -447,7 +454,8 @@ scan_sums(uint64_t nrows, uint64_t nsegments, W *all_sums)
     }
 }
 
-/* The same for all rows along dimension 0, or all lines along another. */
+/* Calls scan_sums for all rows along dimension 0, or all lines along dimension
+ * d above 0. */
 template <typename W>
 static __device__ __forceinline__ void
 scan_segments(const struct cuda_batch &batch, int d, W *all_sums)
@@ -459,7 +467,7 @@ scan_segments(const struct cuda_batch &batch, int d, W *all_sums)
               all_sums);
 }
 
-/* Returns the blocks of scan_segments; MAX_NROW_BLOCKS bounds them, since
+/* Returns the number of blocks for scan_segments. It has a limit, because
  * blocks take rows in turns. */
 #define MAX_NROW_BLOCKS 4096
 static inline uint64_t

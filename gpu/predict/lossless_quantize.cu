@@ -59,9 +59,9 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* A step of differences along dimension d, each from the last point before it
- * that is not special; special points keep 0. Grid and threads as for
- * take_lines_step. No shared memory. */
+/* Takes one of the steps that make differences along dimension d. A difference
+ * is that from the last point before that is not special. Special points keep
+ * 0. Grid and threads are those of take_lines_step. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)

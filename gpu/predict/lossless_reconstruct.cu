@@ -12,9 +12,9 @@ template <typename W> struct line_sums {
     W second, first; /* of second differences, and of first differences */
 };
 
-/* The sums that a launch makes, if the chunk needs them. Rows of several
- * segments, and lines of several stretches, take one launch for each, since
- * each needs the sums of the segments before. */
+/* The sums that a launch makes, if the chunk needs them. If rows have several
+ * segments, or lines several stretches, each of the two sums takes a launch of
+ * its own, since it needs the sums of the segments before. */
 enum {
     SUM_SECOND = 1, /* of second differences */
     SUM_FIRST = 2
@@ -32,9 +32,9 @@ sums_along(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                               : 0u);
 }
 
-/* Turns the sums of segments, or of stretches, into sums of all before. Grid: x
- * = nblocks_of_rows, y = chunks. A warp owns a row or line. No shared memory.
- */
+/* Turns the sum of each segment or stretch into the sum of all segments or
+ * stretches before it in its row or line. Grid: x = nblocks_of_rows, y =
+ * chunks. A warp owns a row or line. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -162,10 +162,10 @@ sum_rows(struct stage_launches &launches, int d, unsigned asked)
 
 /* ---- lines ---- */
 
-/* Finds the sum of each stretch, if lines have several. Special points count as
- * 0, and sums of second differences leave out the first point of a line. Grid:
- * x = blocks_of_lines, y = chunks. A thread owns whole stretches. No shared
- * memory. */
+/* Finds the sum of each stretch. Runs only if lines have several stretches.
+ * Special points count as 0, and sums of second differences leave out the first
+ * point of a line. Grid: x = blocks_of_lines, y = chunks. A thread owns whole
+ * stretches. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -192,8 +192,9 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* todo: the sums to make; `before`: the sum of all stretches before, if a
- * launch makes one of them. */
+/* Sums along a stretch. `todo`: the sums to make, of SUM_SECOND and SUM_FIRST.
+ * `before`: the sum of all stretches before this one, or 0 if a line is one
+ * stretch. */
 template <typename W, unsigned todo, bool masked>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, W before, W *quants)
@@ -233,7 +234,7 @@ sum_line_by(unsigned todo, const struct line &line, const uint32_t *mask,
 }
 
 /* Sums along dimension d above 0. Grid: x = blocks_of_lines, y = chunks. A
- * thread owns whole lines, or stretches. No shared memory. */
+ * thread owns whole stretches. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)

@@ -453,7 +453,7 @@ __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
         return;
     if (prefers_spline(batch, chunk, tuner, more_nbits)) {
         chunk.prediction = TERP_PREDICTION_SPLINE;
-        chunk.lorenzo_cost = UINT64_MAX; /* it is not lossless */
+        chunk.lorenzo_cost = UINT64_MAX; /* no trial of Lorenzo */
         return;
     }
     const bool drops_center = terp_lossless_drops_center(

@@ -73,8 +73,8 @@ combine_reached(enum terp_form form, const struct reached<T> &points)
     }
 }
 
-/* Most points have a form that reads all points, which are then loaded without
- * asking for each. */
+/* Most points have the form that reads all eight neighbours. Then all are
+ * loaded without a test of each. */
 template <typename T, typename F>
 static __device__ __forceinline__ T
 combine_at(enum terp_form form, const F &at)

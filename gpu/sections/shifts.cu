@@ -137,7 +137,8 @@ code_of(int64_t difference, const struct shift_group &group, int max_code,
 
 /* Calls visit(at, tiled, valid, rank) for each point of the block's segments:
  * its position in C order and in tile order, whether it is valid, and its rank.
- * A warp has segments, and a lane every 32nd point of one. Visit is a lambda.
+ * A warp owns segments, and a lane owns every 32nd point of each. Visit is a
+ * lambda.
  */
 template <typename Visit>
 static __device__ __forceinline__ void
