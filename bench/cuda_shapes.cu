@@ -1,6 +1,6 @@
 /* Measures the speed of the CUDA engine on a chunk of any shape in device
- * memory: one synchronous call of the public interface. README.md describes the
- * lines. */
+ * memory: one synchronous call of the public interface. bench/README.md
+ * describes the output. */
 #include <cuda_profiler_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -182,8 +182,8 @@ set_fill(struct terp_params *params, enum terp_type type, double fill)
         memcpy(&params->fill_bits, &narrow, sizeof narrow);
 }
 
-/* Runs the same call twice, since the first may have cold clocks; before both,
- * once untimed. */
+/* Runs the same call twice under the profiler, since clocks may be cold in the
+ * first run. Before that, runs it once without the profiler. */
 static void
 run_profile(struct bench_chunks *chunks, const char *pipeline, double bound)
 {

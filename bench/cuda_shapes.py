@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes fields of the shapes that public data sets have, and measures the CUDA
 engine on each.
-`cuda_shapes.py PROGRAM FOLDER [FIELD...]` runs PROGRAM (cuda_shapes) on all fields
-or the named ones, which it makes in FOLDER, and prints one CSV. Each field is a
-Gaussian random field with amplitudes ~ k^-n exp(-k / cutoff), where n is half of
-the rank plus 5/6, so that a line through a field of any rank has one spectrum;
-with mean 0 and standard deviation 1. Needs numpy and scipy."""
+`cuda_shapes.py PROGRAM FOLDER [FIELD...]` makes the named fields, by default all,
+in FOLDER, runs PROGRAM (cuda_shapes) on each, and prints one CSV. A field is a
+Gaussian random field with mean 0 and standard deviation 1. Its amplitudes are
+proportional to k^-n exp(-k / cutoff), where n is half of the rank plus 5/6. So
+lines through fields of different ranks have the same spectrum. Needs numpy and
+scipy."""
 import math
 import os
 import subprocess
@@ -15,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import scipy.fft
 
-# The shape, the type, the cutoff in periods of the longest dimension, and the
-# value that replaces 30 % of the values, in areas.
+# The shape, the type, the cutoff in periods along the longest dimension, and a
+# value that replaces 31 % of the values, in contiguous areas (None: no value).
 FIELDS = {
     "cube": ((512, 512, 512), "f32", 60, None),
     "cube500": ((500, 500, 500), "f32", 60, None),
@@ -55,7 +56,7 @@ def make(shape, cutoff, seed):
         along[axis] = waves.shape[axis]
         square = square + k[:waves.shape[axis]].reshape(along) ** 2
     length = np.sqrt(square)
-    length[length == 0] = np.inf  # no mean
+    length[length == 0] = np.inf  # the mean becomes 0
     waves *= (length ** np.float32(-(len(shape) / 2 + 5 / 6)) *
               np.exp(-length / np.float32(cutoff)))
     field = scipy.fft.irfftn(waves, s=shape, workers=workers, overwrite_x=True)
@@ -70,7 +71,7 @@ def write(folder, name):
     if not path.exists():
         field = make(shape, cutoff, 1)
         if fill is not None:
-            field[make(shape, 6, 101) > 0.5] = fill  # 0.5: 31 %
+            field[make(shape, 6, 101) > 0.5] = fill  # 31 % exceed 0.5
         field.astype(f"<{dtype[0]}{int(dtype[1:]) // 8}").tofile(path)
     return path
 

@@ -10,16 +10,16 @@
 #   lossless    real fields, lossless
 #   pointwise   real fields under bounds relative to each value
 #   types       real fields as other types
-#   values      whether structure of values, and the best of all ways, is found
-#               (values.py)
+#   values      whether terp finds the structure of values and makes the best
+#               choices (values.py)
 #   rewrites    chunks that are written in parts (rewrites.py)
 #   tables      compound values (tables.py)
 #   connector   h5py with the connector
 #   table       the README's table
 #   beside      all filters of hdf5plugin, and errors at equal size
 # TERP_PLUGIN_DIR is the folder in which the plugin was built
-# (build/release/plugin by default), TERP_BEFORE_DIR that of an earlier plugin,
-# with which `values` compares streams under bounds.
+# (build/release/plugin by default). TERP_BEFORE_DIR is the folder of an earlier
+# plugin; `values` then compares streams under bounds with those of that plugin.
 set -euo pipefail
 cd "$(dirname "$0")"
 

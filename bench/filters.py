@@ -127,14 +127,14 @@ def create(file, field, chunks, codec, bound, pointwise=False):
 
 
 def is_reversed(codec, chunks):
-    """hdf5plugin's SPERR takes HDF5's dims for those of Fortran order. So each
-    chunk is handed to it with its dims reversed: the dataset is a pile of
-    chunks."""
+    """Whether a codec needs reversed dims. hdf5plugin passes HDF5's dims on to
+    SPERR, which reads them in Fortran's order. So the dataset has chunks with
+    reversed dims, one behind the other along its first dimension."""
     return codec == "sperr" and chunks != chunks[::-1]
 
 
 def blocks(shape, chunks):
-    """The places of all chunks, in the order of the pile."""
+    """The slices of all chunks, in C order."""
     for starts in itertools.product(*(range(0, n, c)
                                       for n, c in zip(shape, chunks))):
         yield tuple(slice(s, min(s + c, n))

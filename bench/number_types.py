@@ -34,8 +34,8 @@ def main():
 
 
 def valid_of(field):
-    """A field in float64, where other values than valid ones are the least of
-    these, and the mask of valid values."""
+    """A field in float64 and the mask of its valid values. The least valid value
+    replaces invalid ones."""
     import numpy as np
     wide = field.astype("f8")
     valid = np.isfinite(wide) & (np.abs(wide) < MISSING)

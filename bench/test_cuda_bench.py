@@ -1,8 +1,8 @@
 """Runs the CUDA engine's benchmarks on an emulated device and tiny fields.
 Checks that they run, that their results are right, and the columns of their
 tables. Times have no meaning here. TERP_BENCH_PROGRAMS names the folder of
-the programs. With TERP_TEST_FEWER=N one test in N runs; TERP_TEST_SEED, or
-else the date, is the seed of the choice."""
+the programs. With TERP_TEST_FEWER=N, one test in N runs. The seed of the
+choice is TERP_TEST_SEED or, without it, the date."""
 
 import array
 import csv

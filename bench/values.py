@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
-"""Measures whether terp finds structure that values have of their own, whether
-a bound is ever worse than none, and whether the predictor is well chosen. Each
-figure compares terp's bytes with a limit, array by array; CSV on stdout, one
-verdict per figure on stderr. Arrays are whole chunks.
+"""Measures whether terp finds the structure of values, whether a stream under a
+bound is ever larger than a lossless one, and whether terp chooses the better
+predictor. Each figure compares terp's bytes with a limit, array by array. Rows
+go to stdout as CSV, and a verdict on each figure to stderr. An array is one
+chunk. A limit such as 1.02 is a factor of the bytes or times that follow it.
 
-lossless    gen_values.py, lossless, beside pcodec 12, OpenZL, blosc2 and fpzip;
-            the geometric mean of all ratios should be at least 11, and no ratio
-            below 0.98 of the best peer's
+lossless    gen_values.py, lossless, beside pcodec at level 12, OpenZL, blosc2 and
+            fpzip: no ratio is below 0.98 of the best peer's, and the geometric
+            mean of all ratios should be at least 11
 real        real_dev.h5, lossless: at most 1.02 of the best of pcodec, OpenZL and
-            blosc2 for each array, at most 0.90 for the sum
-integers    real_dev.h5 as integers (number_types.py): at most 1.02 of the best
-half        real_dev.h5 as float16, lossless: at most 1.01 of float32
+            blosc2 for each array, and at most 0.90 for the sum
+integers    real_dev.h5 as integers (number_types.py), lossless: at most 1.02 of
+            the best of the same peers
+half        real_dev.h5 as float16, lossless: at most 1.01 of the same values as
+            float32
 bounds      structures.h5 and real_dev.h5 at 1e-2 to 1e-9: at most the lossless
-            stream, and, with --before, at most the stream of that plugin
-peers       gen_values.py at 1e-3 and 1e-5: at most the best of its lossless
-            stream, SZ3 and pcodec
-monotone    gen_values.py's bounds at 1e-2 to 1e-4: at most 1.01 of each tighter
-            bound's stream, at most the lossless one; `trigger` at most 400 bytes
-choice      real_dev.h5, structures.h5, nyx_z255_32.h5, gen_values.py at 1e-2 to
-            1e-6: at most 1.05 of the better of both predictors
-time        real_dev.h5 where streams are of version 1 anyway: time to encode, at
-            most 1.03 of that where version 2 is forbidden; gen_values.py where
-            they are ranks: time to decode, at most that of lossless floats
+            stream and, with --before, at most the stream of that plugin
+peers       gen_values.py at 1e-3 and 1e-5: at most the best of terp's lossless
+            stream, SZ3's and pcodec's
+monotone    the arrays `bounds/` of gen_values.py at 1e-2 to 1e-4: at most 1.01 of
+            the stream of each tighter bound, and at most the lossless one;
+            `trigger` takes at most 400 bytes
+choice      real_dev.h5, structures.h5, nyx_z255_32.h5 and gen_values.py at 1e-2
+            to 1e-6: at most 1.05 of the better of both predictors
+time        real_dev.h5 where streams are of version 1 in any case: the time to
+            encode is at most 1.03 of that where version 2 is forbidden.
+            gen_values.py where streams are of version 2: the time to decode is at
+            most that of streams of version 1
 
 Bounds are relative to the range of values that are finite and below 1e19. The
 bounds of `monotone` are relative bounds of terp: their range is the range of all
@@ -43,7 +48,7 @@ MISSING = 1e19
 EXACT, FORMAT_1, RELATIVE, ABSOLUTE = 0x10000, 0x400000, 2, 1
 PREDICTORS = {"spline": 0x100, "lorenzo": 0x200}
 
-# Peers of lossless figures, and those that the figures of real data count.
+# The peers of the figure `lossless`, and the peers of figures of real data.
 PEERS = ("pcodec", "openzl", "blosc2", "fpzip")
 REAL_PEERS = PEERS[:3]
 
@@ -86,7 +91,8 @@ def main():
 
 
 def arrays_of(path, group=None):
-    """The arrays of a file, by name; of gen_values.py those of one group."""
+    """The arrays of a file, as (name, array). If `group` is given, those whose
+    name begins with bounds/ (True), or the others (False)."""
     import h5py
     if path is None or not path.exists():
         common.note(f"left out: {path}")
@@ -125,8 +131,8 @@ def range_of(data):
 
 
 def stored(data, bound=0.0, mode=ABSOLUTE, plugin=None):
-    """The bytes of terp's stream of a chunk, which comes back within the
-    bound."""
+    """The bytes of terp's stream of a chunk. Checks that the values come back
+    within the bound."""
     result, reason = common.apart(store, data, bound, mode, plugin)
     if result is None:
         common.fail(f"terp {reason}")
@@ -176,7 +182,7 @@ def pcodec(data):
 
 
 def openzl(data):
-    """The generic graph, of numbers."""
+    """Compresses numbers with the generic graph."""
     import openzl.ext as zl
     compressor = zl.Compressor()
     compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
@@ -233,8 +239,8 @@ def sz3(data, bound):
 
 
 def peer_size(peer, data):
-    """A lossless peer's bytes, of complex values the fewer of both parts apart
-    and of the pairs; None if it fails."""
+    """A lossless peer's bytes, or None if it fails. Complex values are compressed
+    as two arrays and as one array of pairs; the fewer bytes count."""
     import numpy as np
     ways = [parts_of(data)]
     if data.dtype.kind == "c":
@@ -255,7 +261,7 @@ def peers_of(peers, data):
     return {peer: size for peer, size in sizes.items() if size is not None}
 
 
-# ---- figures: (field, bound, raw bytes, terp's, beside, what that is, limit) --
+# ---- figures: (field, bound, raw bytes, terp, beside, beside_is, limit) ----
 
 
 def lossless(args):
@@ -363,7 +369,8 @@ def speed(args):
 
 
 def times(data, bound, encode):
-    """Seconds of both formats, which take turns: the least of 9."""
+    """The seconds that version 2 allowed and version 2 forbidden take, each the
+    least of 9. Both take turns."""
     import filters
     import numpy as np
     low, high = np.array([bound]).view("<u4").tolist()
