@@ -3,8 +3,8 @@
 #   scripts/check_static.sh BUILD_DIR [NODES]
 # Checks the files that the last 50 commits or the working tree changed, and a third
 # of the other files. Each day takes another third, so three days check all files.
-# TERP_TEST_SEED=N takes the third of that day; TERP_TEST_ALL=1 checks all files, as
-# does a tree without these commits.
+# TERP_TEST_SEED=N takes the third of day N. TERP_TEST_ALL=1 checks all files. A tree
+# without these commits has all files checked too.
 # NODES: the number of states in which clang's analyzer follows a function (2500 by
 # default; the analyzer's own limit is 225000).
 set -euo pipefail

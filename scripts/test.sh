@@ -36,7 +36,7 @@ if [ "$all" ]; then
 fi
 
 jobs=$(nproc)
-# A budget of the cases that the day draws: one in three.
+# Tests with very many cases try one in three of those that they try by default.
 export TERP_TEST_FEWER=${TERP_TEST_FEWER:-3}
 if command -v ccache >/dev/null; then
     # The builds compile many files alike.
