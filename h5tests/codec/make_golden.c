@@ -140,7 +140,7 @@ static const struct golden goldens[] = {
      1e-10},
 };
 
-/* Equal tables, one behind the other. */
+/* Fills the chunk with equal tables, one behind the other. */
 static void
 tables_make(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -239,8 +239,8 @@ make(const char *dir, const struct golden *golden, FILE *list)
     return made;
 }
 
-/* Makes a stream of a type, in a shape, little-endian or big-endian. Complex
- * values have streams in parts. */
+/* Makes a stream of values of a type, in a shape, little-endian or big-endian.
+ * Complex values give a stream of parts. */
 static bool
 make_type(const char *dir, const char *coding_name, enum kind kind,
           enum terp_type type, const struct terp_chunk *shape,
@@ -270,8 +270,9 @@ make_types(const char *dir, enum terp_type type, FILE *list)
     if (terp_value_nbytes(type) > 1)
         made &= make_type(dir, "ranks", FEW, type, &few_shape,
                           TERP_CODING_RANKS, 0, list);
-    /* Columns of noise in float64 leave nothing to save, and of few values in
-     * bfloat16 nothing that ranks of the whole chunk do not save. */
+    /* The table has no columns stream for two types: in float64 its noise
+     * leaves nothing to save, and in bfloat16 it has so few values that ranks
+     * of the whole chunk save as much. */
     if (terp_type_of_part(type) != TERP_FLOAT64 && type != TERP_BFLOAT16)
         made &= make_type(dir, "columns", TABLE, type, &table_shape,
                           TERP_CODING_COLUMNS, 0, list);

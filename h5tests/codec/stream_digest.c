@@ -51,7 +51,7 @@ static const struct bound bounds[] = {
     {TERP_BOUND_ABSOLUTE, 0x1p-23, 0},
 };
 
-/* The modes of version 1: all but the last one, speed. */
+/* Modes whose streams are of version 1: all but the last one, `speed`. */
 #define NMODES (TERP_NMODES - 1)
 
 /* These follow all others, because the earlier lines of the file must not
@@ -332,7 +332,7 @@ table_of(const struct terp_chunk *chunk, uint64_t n, uint8_t *values)
     table_make(chunk, values);
 }
 
-/* Values for grids and for columns, which are streams of version 2. */
+/* Chunks that become streams of grids or of columns, of version 2. */
 static const struct {
     const char *name;
     void (*make)(const struct terp_chunk *chunk, uint64_t n, uint8_t *values);
@@ -380,7 +380,7 @@ digest_structured(struct run *run)
     return true;
 }
 
-/* Streams of speed. */
+/* Digests streams of the pipeline `speed`, of all types and chunks. */
 static bool
 digest_speed(struct run *run)
 {

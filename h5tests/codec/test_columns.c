@@ -198,8 +198,8 @@ inspection_adds_columns_up(void **state)
     free(values);
 }
 
-/* Columns have the bound of the whole chunk, which each column alone would not
- * give: the range of the last one is small. A fill value comes back. */
+/* Columns have the bound of the whole chunk, although the bound is relative and
+ * the range of the last column is small. A fill value comes back. */
 static void
 tables_under_bounds_have_columns(void **state)
 {

@@ -133,8 +133,9 @@ other_steps_are_found(void **state)
     free(values);
 }
 
-/* Times rise by 3 on the average, or fall: without the drift all codes have one
- * sign. Some values are no times. A chunk of two dimensions has no drift. */
+/* Times rise or fall by 3 on average, so all codes have one sign unless the
+ * drift is subtracted. Some values are NaN. A chunk of two dimensions has no
+ * drift. */
 static void
 times_are_smaller_by_their_drift(void **state)
 {
@@ -168,7 +169,7 @@ times_are_smaller_by_their_drift(void **state)
     free(values);
 }
 
-/* The drift is the middle one of nearly equal signs. */
+/* The drift is the median of differences that nearly all have one sign. */
 static void
 drift_is_the_middle_difference(void **state)
 {

@@ -55,14 +55,15 @@ params_of(struct bound bound, int mode)
                                 .predictor = terp_mode[mode].predictor};
 }
 
-/* Encodes once for each allocation, which then fails. */
-/* Whether allocation n fails in turn: each, or some with a sanitizer. */
+/* Whether the test makes allocation n fail. It does so for each n, and under a
+ * sanitizer for some. */
 static bool
 is_failed(uint64_t n)
 {
     return terp_case_is_drawn(n, terp_case_fewer() / 16);
 }
 
+/* Encodes once for each allocation that is to fail. */
 static void
 fail_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const uint8_t *values, int nthreads,

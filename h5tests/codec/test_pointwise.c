@@ -374,7 +374,7 @@ margin_is_what_keeps_the_bound(void **state)
 }
 
 /* All mantissas of float32, with the margin, in a chunk of one exponent and in
- * a chunk of all exponents. With a sanitizer one mantissa in five. */
+ * a chunk of all exponents. Under a sanitizer only some mantissas. */
 static void
 every_mantissa_keeps_the_bound(void **state)
 {

@@ -137,8 +137,8 @@ small_float64_chunks_keep_every_bound(void **state)
 }
 
 /* Bounds and modes take turns: each pair of shape and field gets some, and each
- * shape gets every bound and mode. With a sanitizer the day draws some turns.
- */
+ * shape gets every bound and mode. Under a sanitizer, the test takes some
+ * turns, chosen by the date. */
 static void
 large_chunks_keep_rotating_bounds(void **state)
 {

@@ -206,7 +206,7 @@ static const struct {
     {" ratio lorenzo", H5Z_TERP_PIPELINE_RATIO, H5Z_TERP_PREDICTOR_LORENZO},
     {" speed", H5Z_TERP_PIPELINE_SPEED, H5Z_TERP_PREDICTOR_AUTO}};
 
-/* Gives a dataset the digest of its values as they are read. */
+/* Reads a dataset and stores the digest of its values in an attribute. */
 static bool
 set_digest(hid_t file, const char *name)
 {

@@ -265,7 +265,7 @@ is_taken(unsigned every)
                                      : every * (unsigned)strtoul(n, NULL, 10));
 }
 
-/* The emulator runs one turn in two of a long loop, as the day draws them. */
+/* The emulator runs one turn in two of a long loop, chosen by the date. */
 static bool
 turn_is_taken(uint64_t turn)
 {

@@ -23,8 +23,8 @@ terp_cuda_open_function terp_cuda_open;
  * then on. */
 #define NTURNS 3
 
-/* One CUDA call in so many fails, as terp_case_is_drawn chooses. Complex values
- * make more calls, so one in `nleft_out` times as many. */
+/* One CUDA call in STEP fails, chosen by terp_case_is_drawn. Complex values
+ * make more calls, so fewer of them fail: nleft_out is then larger. */
 #define STEP (41 * nleft_out)
 static uint64_t nleft_out = 1;
 

@@ -25,7 +25,8 @@
 /* The engine turns repeated sequences of kernels into graphs. */
 #define NTURNS 3
 
-/* One call in so many fails, or loses the device, as the day draws them. */
+/* One call in FAILURE_STEP fails, and one in LOSS_STEP loses the device, chosen
+ * by the date. */
 #define FAILURE_STEP 7
 #define LOSS_STEP 11
 

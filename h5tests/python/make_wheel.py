@@ -1,9 +1,9 @@
 """Builds the wheel of the Python package: make_wheel.py SOURCE DIRECTORY
 
 Needs scikit-build-core and ninja, which in_venv.py installs. Warnings are
-errors. ccache finds the objects of the release build: the compiler's name is the
-same, and the build folder is at the same depth of the tree, in case ccache makes
-paths relative."""
+errors. The compiler has the same name as in the release build, and the build
+folder has the same depth, in case ccache makes paths relative. So ccache finds
+the objects of the release build."""
 import os
 import shutil
 import subprocess

@@ -48,7 +48,7 @@ number_of(const char *variable, uint64_t otherwise)
     return set != NULL ? strtoull(set, NULL, 10) : otherwise;
 }
 
-/* Draws one case in `every`. */
+/* Whether the test tries case i: on average, one case in `every`. */
 static bool
 draw(uint64_t i, uint64_t every)
 {

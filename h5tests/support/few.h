@@ -41,7 +41,8 @@ few_make(const struct terp_chunk *chunk, uint64_t nlevels, uint8_t *values)
                   few_bits(chunk->type, few_level(nlevels, i)));
 }
 
-/* Times of 1/1024 s, 1 to `nsteps` of them apart. */
+/* Rising times in units of 1/1024 s. Neighbours differ by 1 to `nsteps` units.
+ */
 static inline void
 times_make(const struct terp_chunk *chunk, uint64_t nsteps, uint8_t *values)
 {
