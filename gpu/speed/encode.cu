@@ -13,9 +13,10 @@ template <typename Word> struct encoding_memory {
     Word base, other;
     struct terp_speed_box box;
     unsigned tile, first, first_coded;
-    /* of a tile with exceptions: the value that most have, the rows of each
-     * group that are exceptions, and that have this value, and what groups
-     * before have, and all: struct exceptions_count */
+    /* Of a tile with exceptions: `fill`, the value of the first exception; for
+     * each group, a bit for each row that is an exception (mask), and for each
+     * row with the fill value (same); the counts EXCEPTIONS_ of the groups
+     * before each group, and of all groups. */
     Word fill;
     uint16_t mask[SPEED_NTHREADS], same[SPEED_NTHREADS];
     int before[SPEED_NTHREADS], all;
@@ -32,8 +33,8 @@ template <typename Word> struct tile_at_work {
     int nrows;
 };
 
-/* Functions that are not inlined call this instead of taking the tile, which
- * would go through local memory. */
+/* Returns the tile of the block. Functions that are not inlined call this,
+ * because a tile as their argument would go through local memory. */
 template <typename Word>
 static __device__ __forceinline__ struct tile_at_work<Word>
 tile_of_block(const struct speed_job &job, const struct speed_chunk &chunk,
@@ -88,14 +89,15 @@ take_bits(const struct speed_job &job, const struct speed_chunk &chunk,
             r < it.nrows ? speed_word_of_bits(it.job, bits_at(it, r)) : 0;
 }
 
-/* How many exceptions a tile lists, and how many of its groups have a word of
- * rows with the fill value, in the lower and the upper 16 bits of an integer,
- * so that one scan counts both. */
+/* An integer that holds two counts of a tile, so that one scan makes both. The
+ * lower 16 bits count exceptions that the tile lists. The upper 16 bits count
+ * groups in which some rows have the fill value and others do not. */
 #define EXCEPTIONS_MIXED (1 << 16)
 #define EXCEPTIONS_NLISTED 0xFFFF
 #define EXCEPTIONS_MIXED_SHIFT 16
 
-/* The state of a group in the stream. */
+/* Returns the state of a group in the stream: whether none, some or all of its
+ * rows have the fill value. `same`: a bit for each row that has it. */
 static __device__ __forceinline__ unsigned
 state_of_group(unsigned same, int nrows)
 {
@@ -104,8 +106,9 @@ state_of_group(unsigned same, int nrows)
                                        : TERP_SPEED_MIXED;
 }
 
-/* Lowers *s_first to the place of the first row of any group in `rows`. Places
- * follow threads. */
+/* Lowers *s_first to the place of the first row of the block whose bit in
+ * `rows` is set. `rows` has a bit for each row of the thread's group. The place
+ * of row r of thread t is t * SPEED_NROWS + r. */
 static __device__ __forceinline__ void
 note_first(unsigned *s_first, unsigned rows)
 {
@@ -117,7 +120,8 @@ note_first(unsigned *s_first, unsigned rows)
 }
 
 /* Finds a tile's level and its exceptions, or makes it exact. Returns the flags
- * of the tile's first byte. Areas of missing values have many such tiles. */
+ * of the tile's first byte. Areas of missing values have many tiles with
+ * exceptions. */
 template <typename Word, bool IS_PLAIN, int NUNROLLED = IS_PLAIN ? 8 : 1>
 static __device__ __noinline__ int
 take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
@@ -162,7 +166,7 @@ take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
     note_first(&it.s.first, mask);
     note_first(&it.s.first_coded, rows & ~mask);
     __syncthreads();
-    if (it.s.first == TERP_SPEED_TILE_NVALUES) /* smaller steps suffice */
+    if (it.s.first == TERP_SPEED_TILE_NVALUES) /* no exceptions at this level */
         return level << TERP_SPEED_LEVEL_SHIFT;
     const unsigned of_first = it.s.first / SPEED_NROWS;
     const Word fill =

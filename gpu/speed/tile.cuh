@@ -371,7 +371,8 @@ speed_quantize_integer(const struct speed_job &job,
 }
 
 /* What one value becomes under a level's steps, with the arithmetic of
- * cpu/speed/tile_impl.h. IS_PLAIN: a float of the size of a word. */
+ * cpu/speed/tile_impl.h. IS_PLAIN: the type is a float of the size of a word.
+ */
 template <typename Word, bool IS_PLAIN>
 static __device__ inline enum speed_outcome
 speed_quantize(const struct speed_job &job, const struct speed_numbers &numbers,
