@@ -110,7 +110,7 @@ endfunction()
 
 terp_add_cuda_test(test_cuda_emulator gpu/test_cuda_emulator.cu)
 terp_add_cuda_test(test_cuda_engine gpu/test_cuda_engine.cu)
-# Stretches of long lines begin at 8 values.
+# Lines of 8 values and more are cut into stretches.
 terp_add_cuda_test(test_cuda_lossless gpu/test_cuda_lossless.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lossless_quantize.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lossless_reconstruct.cu)

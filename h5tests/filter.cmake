@@ -17,7 +17,7 @@ foreach(name absent environment values pass pipeline errors members rewrite shor
 endforeach()
 target_link_libraries(test_filter_rewrite PRIVATE terp_cases)
 target_link_libraries(test_filter_members PRIVATE m)
-if(TERP_SANITIZE MATCHES thread) # they have one thread, and take minutes
+if(TERP_SANITIZE MATCHES thread) # one thread; they take minutes
   foreach(name environment members rewrite)
     set_tests_properties(test_filter_${name} PROPERTIES DISABLED TRUE)
   endforeach()

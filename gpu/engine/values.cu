@@ -33,8 +33,8 @@ on_device(const void *const *src, uint8_t *at, uint64_t stride, uint64_t k)
     return stride > 0 ? at + k * stride : src[k];
 }
 
-/* Copies n chunks between their places and device memory at `at`. Nothing is
- * copied if `stride` is 0. */
+/* Copies n chunks to device memory at `at`. Copies nothing if `stride` is 0:
+ * the chunks are in device memory already. */
 static void
 upload(struct cuda_work &work, const void *const *src, uint64_t n, uint8_t *at,
        uint64_t stride, uint64_t nbytes)
