@@ -110,11 +110,11 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   add_test(NAME test_structures
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py)
-  # All HDF5 files in h5tests, with all options.
+  # A file with all types and codings of streams.
   add_test(NAME test_structures_all
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py
-                   --files 1 ${CMAKE_CURRENT_SOURCE_DIR})
+                   --files 1 ${CMAKE_CURRENT_SOURCE_DIR}/golden/2.0)
   set_tests_properties(test_structure test_structures test_structures_all
     PROPERTIES ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   set_tests_properties(test_structures_all PROPERTIES LABELS ci)

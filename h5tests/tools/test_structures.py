@@ -8,7 +8,8 @@ test_structures.py [--seed N] [--files N] [--first N] [--keep FOLDER]
 The default seed is 1; "day" is the number of the day, so that each night has
 its own files. Prints the seed, and a command that repeats a failure. ctest
 uses the variables TEST_SEED and TEST_NFILES. All HDF5 files in the folders
-OTHERS are copied, too, with all options."""
+OTHERS are copied, too, with all options, or one in TERP_TEST_FEWER of them,
+which the day or TERP_TEST_SEED chooses."""
 import argparse
 import datetime
 import os
@@ -146,6 +147,16 @@ class Run:
             os.unlink(self.path(name))
 
 
+def ways_of_day():
+    fewer = int(os.environ.get("TERP_TEST_FEWER", 1))
+    day = int(os.environ.get("TERP_TEST_SEED",
+                             datetime.date.today().toordinal()))
+    if fewer > 1:
+        print(f"some options of many: TERP_TEST_SEED={day} tries the same ones "
+              "again", flush=True)
+    return WAYS[day % fewer::fewer]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", default=os.environ.get("TEST_SEED", "1"))
@@ -171,7 +182,7 @@ def main():
                 for name in sorted(names):
                     path = os.path.join(parent, name)
                     if h5py.is_hdf5(path):
-                        run.try_ways(path, WAYS, False, path)
+                        run.try_ways(path, ways_of_day(), False, path)
     print(f"{run.ncopies} copies, {run.ncompressed} datasets compressed, "
           f"{run.nlacking} refused for missing filters, {run.nfailed} failed")
     # Otherwise the run has tested nothing.
