@@ -115,6 +115,8 @@ struct terp_source {
     /* the streams become inner streams: they get no table of prefixes and no
      * checksum */
     bool is_part;
+    /* the chunk is a group of columns, whose stream must not hold copies */
+    bool is_of_columns;
     /* also find the facts of struct terp_facts from `bound` on */
     bool wants_more;
     uint64_t n;

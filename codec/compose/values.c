@@ -139,7 +139,7 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
 
     if (terp_is_left(batch, i))
         return TERP_OK;
-    if (facts->copied != 0)
+    if (facts->copied != 0 && !batch->source.is_of_columns)
         return terp_copies_encode(coder, batch, i, facts, terp_values_encode);
     return facts->may_repeat ? terp_references_encode(coder, batch, i, bound)
                              : TERP_OK;

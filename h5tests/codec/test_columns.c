@@ -240,6 +240,36 @@ tables_under_bounds_have_columns(void **state)
     free(values);
 }
 
+/* Slices may repeat within a group of columns, but not in the whole table. */
+static void
+groups_hold_no_copies(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 4, {91, 24, 7, 4}};
+    const struct terp_params params = {.size = sizeof params,
+                                       .bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 0x1p-17};
+    const uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = terp_case_alloc(nbytes);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+
+    (void)state;
+    for (int field = 0; field < TERP_NNAMED_FIELDS; field++) {
+        uint64_t got;
+        terp_field_make((enum terp_field)field, &chunk, values);
+        const struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        assert_int_equal(
+            terp_decode(stream.bytes, stream.nbytes, decoded, nbytes, &got, 1),
+            TERP_OK);
+        terp_case_compare("groups of columns", &params, &chunk, values, decoded,
+                          terp_case_bound(&params, &chunk, values));
+        free(stream.bytes);
+    }
+    free(decoded);
+    free(values);
+}
+
 /* ---- damage ---- */
 
 /* Changes a byte or more; both decoders refuse the stream, or decode it to the
@@ -387,6 +417,7 @@ main(void)
         cmocka_unit_test(columns_are_parts_of_other_streams),
         cmocka_unit_test(inspection_adds_columns_up),
         cmocka_unit_test(tables_under_bounds_have_columns),
+        cmocka_unit_test(groups_hold_no_copies),
         cmocka_unit_test(damaged_streams_are_refused_alike),
         cmocka_unit_test(samples_tell_groups),
         cmocka_unit_test(samples_are_within_the_table),
