@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codec/engine.h"
+#include "codec/model/bound.h"
 
 TERP_C_BEGIN
 
@@ -23,6 +24,21 @@ struct terp_batch {
     void *const *dst;
     uint64_t *nbytes;
 };
+
+/* Returns the parameters of some values of a chunk that are coded apart: they
+ * have the bound and the fill values of the whole chunk. */
+static inline struct terp_params
+terp_params_of_rest(const struct terp_params *params,
+                    const struct terp_facts *facts)
+{
+    struct terp_params own = terp_params_under(params, facts->bound);
+
+    own.has_fill = facts->has_fill[0];
+    own.fill_bits = facts->fill_bits[0];
+    own.has_missing = facts->has_fill[1];
+    own.missing_bits = facts->fill_bits[1];
+    return own;
+}
 
 /* Opens and closes an engine's session for chunks of `nvalues` values each. */
 static inline struct terp_coder

@@ -104,29 +104,15 @@ write_stream(const struct table *table, const struct terp_batch *batch,
     return terp_pieces_write(table->coder, 1, &pieces);
 }
 
-/* Groups of columns have the bound and the fill values of the whole chunk. */
-static struct terp_params
-params_of_groups(const struct terp_params *params,
-                 const struct terp_facts *facts)
-{
-    struct terp_params own = terp_params_under(params, facts->bound);
-
-    if (facts->bound > 0) {
-        own.has_fill = facts->has_fill[0];
-        own.fill_bits = facts->fill_bits[0];
-        own.has_missing = facts->has_fill[1];
-        own.missing_bits = facts->fill_bits[1];
-    }
-    return own;
-}
-
 /* Encodes groups until their streams are too large. */
 static enum terp_status
 encode_groups(struct table *table, const struct terp_batch *batch, uint64_t i,
               const struct terp_facts *facts, terp_columns_encoder *encode)
 {
-    const struct terp_params params =
-        params_of_groups(batch->source.params, facts);
+    const struct terp_params *whole = batch->source.params;
+    const struct terp_params params = facts->bound > 0
+                                          ? terp_params_of_rest(whole, facts)
+                                          : terp_params_under(whole, 0);
     const uint8_t *values = table->values;
     enum terp_status st = TERP_OK;
 

@@ -41,10 +41,8 @@ terp_copies_encode(const struct terp_coder *coder,
     const void *const src[] = {values};
     void *const dst[] = {stream};
     uint64_t nbytes = 0;
-    /* The remaining values have the bound and the fill values of the whole
-     * chunk. */
-    struct terp_params params =
-        terp_params_under(batch->source.params, facts->bound);
+    const struct terp_params params =
+        terp_params_of_rest(batch->source.params, facts);
     const struct terp_batch rest = {{.chunk = &left,
                                      .params = &params,
                                      .limits = batch->source.limits,
@@ -56,10 +54,6 @@ terp_copies_encode(const struct terp_coder *coder,
     enum terp_status st =
         values == NULL || stream == NULL ? TERP_ERR_MEMORY : TERP_OK;
 
-    params.has_fill = facts->has_fill[0];
-    params.fill_bits = facts->fill_bits[0];
-    params.has_missing = facts->has_fill[1];
-    params.missing_bits = facts->fill_bits[1];
     if (st == TERP_OK)
         st = coder->engine->leave_out(coder->session, chunk, facts->copied, 1,
                                       &batch->source.src[i], &values);
