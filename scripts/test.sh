@@ -36,7 +36,7 @@ if [ "$all" ]; then
 fi
 
 jobs=$(nproc)
-# Tests with very many cases try one in three of those that they try by default.
+# Each test with very many cases tries a third of its cases.
 export TERP_TEST_FEWER=${TERP_TEST_FEWER:-3}
 if command -v ccache >/dev/null; then
     # The builds compile many files alike.

@@ -285,8 +285,8 @@ begin(const void *caller, const struct request *request, void **req)
 }
 
 /* With `waits`, completes the pending transfers of the request's files. Without
- * it, reports only whether an earlier write failed. Datasets that terp does not
- * move have no pending transfers, so calls for small datasets do not wait. */
+ * it, reports only whether an earlier write failed. terp leaves small datasets
+ * to HDF5 and has no pending transfers of them, so their calls do not wait. */
 static herr_t
 settle(const void *caller, const struct request *request, bool waits)
 {

@@ -123,8 +123,8 @@ find_drift(const struct numbering *it)
 }
 
 /* Subtracts the drift. Finds the range of the results and the common divisor of
- * their differences. False: there is no drift and all integers are equal, or
- * there is no integer. */
+ * their differences. Returns false if no value has an integer, or if all
+ * integers are equal and the drift is 0. */
 static bool
 limit_integers(struct numbering *it, int64_t drift)
 {

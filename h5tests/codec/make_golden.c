@@ -270,9 +270,10 @@ make_types(const char *dir, enum terp_type type, FILE *list)
     if (terp_value_nbytes(type) > 1)
         made &= make_type(dir, "ranks", FEW, type, &few_shape,
                           TERP_CODING_RANKS, 0, list);
-    /* The table has no columns stream for two types: in float64 its noise
-     * leaves nothing to save, and in bfloat16 it has so few values that ranks
-     * of the whole chunk save as much. */
+    /* Two types are left out, because the encoder does not choose columns for
+     * them. In float64 the noise of the table leaves nothing to save. In
+     * bfloat16 the table has few different values, and ranks of the whole chunk
+     * save as much. */
     if (terp_type_of_part(type) != TERP_FLOAT64 && type != TERP_BFLOAT16)
         made &= make_type(dir, "columns", TABLE, type, &table_shape,
                           TERP_CODING_COLUMNS, 0, list);
