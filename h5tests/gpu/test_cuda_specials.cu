@@ -601,7 +601,7 @@ masks_that_repeat_are_told_by_differences(void **state)
             continue;
         make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, r->rank, r->dims,
                    r->stack, false);
-        make_runs(&b, 9, 1);
+        make_runs(&b, 25, 1);
         uint64_t nspecials =
             repeat_mask(&b, terp_mask_delta_distance(&b.layout, r->d));
         uint64_t nbytes = write_and_compare(&b, nspecials);
