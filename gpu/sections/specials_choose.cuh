@@ -106,22 +106,28 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 ? __shfl_sync(FULL_WARP_MASK, special_word, i) >> lane & 1
                 : special_at(first + 32 * i + lane, values[i]);
         special &= first + 32 * i + lane < batch.nvalues;
-        T neighbor =
+        const unsigned specials = __ballot_sync(FULL_WARP_MASK, special);
+        const bool row_follows_special = special_before;
+        special_before = specials >> 31;
+        if ((int)lane == i)
+            special_word = specials;
+        if (specials == 0)
+            continue;
+        T previous =
             __shfl_sync(FULL_WARP_MASK, values[i], (int)(lane + 31) % 32);
-        T previous = lane == 0 ? before : neighbor;
-        unsigned specials = __ballot_sync(FULL_WARP_MASK, special);
+        if (lane == 0) {
+            const T last = previous;
+            previous = before;
+            before = last;
+        }
         bool previous_special =
-            lane == 0 ? special_before : specials >> (lane - 1) & 1;
+            lane == 0 ? row_follows_special : specials >> (lane - 1) & 1;
         bool begins = special && !(previous_special &&
                                    bits_of(previous) == bits_of(values[i]));
         unsigned begin_word = __ballot_sync(FULL_WARP_MASK, begins);
         runs |= (unsigned)begins << i;
-        if ((int)lane == i) {
-            special_word = specials;
+        if ((int)lane == i)
             run_word = begin_word;
-        }
-        before = neighbor;
-        special_before = specials >> 31;
     }
     unsigned word_before =
         __shfl_up_sync(FULL_WARP_MASK, special_word, 1) >> 31;
@@ -336,9 +342,7 @@ choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             if (distance == 0)
                 continue;
             unsigned bits = mask_delta_piece(mask, piece, nvalues, distance);
-            unsigned last = piece == 0 ? 0
-                                       : mask_delta_piece(mask, piece - 1,
-                                                          nvalues, distance);
+            unsigned last = piece_before(mask, piece, bits, nvalues, distance);
             int nruns = __popc(bits & ~(bits << 1 | last >> 15));
             if (nruns > 0)
                 atomicAdd(&s_nruns[d - 1], (unsigned)nruns);

@@ -105,8 +105,8 @@ place_runs(const struct cuda_batch &batch, const struct specials_view &view,
 
 /* ---- one value for all, or for all special ones ---- */
 
-/* Writes `value` to the special made values in [begin, end), or to the made
- * values there that are not special. */
+/* Writes `value` to the special made values of a share, or to its made values
+ * that are not special. A warp loads 32 words of the mask at once. */
 template <typename T>
 static __device__ __forceinline__ void
 fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
@@ -116,10 +116,19 @@ fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
                                                        ? batch.at.mask
                                                        : batch.at.lattice_mask);
     const bool has_mask = batch.d_chunks[blockIdx.y].has_specials;
+    const unsigned lane = threadIdx.x % 32;
+    const uint64_t first = begin + 32 * (threadIdx.x - lane);
+    const bool has_word = has_mask && first + 32 * lane < end;
+    const uint32_t word = has_word ? mask[first / 32 + lane] : 0;
 
-    for (uint64_t i = begin + threadIdx.x; i < end; i += SPECIALS_READ_NTHREADS)
-        if ((has_mask && (mask[i / 32] >> (i % 32) & 1)) == special)
+    static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
+                  "Each thread has one word of the block's share.");
+    for (int k = 0; k < 32; k++) {
+        const uint64_t i = first + 32 * k + lane;
+        const uint32_t row = __shfl_sync(FULL_WARP_MASK, word, k);
+        if (i < end && (row >> lane & 1) == special)
             values[i] = value;
+    }
 }
 
 /* The own value of a constant chunk, from its carrier. T: as in

@@ -28,10 +28,8 @@ list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
     for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
         uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
         unsigned special = mask_delta_piece(mask, piece, nvalues, distance);
-        unsigned next = mask_delta_piece(mask, piece + 1, nvalues, distance);
-        unsigned last =
-            piece == 0 ? 0
-                       : mask_delta_piece(mask, piece - 1, nvalues, distance);
+        unsigned next = piece_behind(mask, piece, special, nvalues, distance);
+        unsigned last = piece_before(mask, piece, special, nvalues, distance);
         unsigned begins = special & ~(special << 1 | last >> 15);
         unsigned next_begins = next & ~(special >> 15);
         if (colored) {
