@@ -14,8 +14,13 @@
  *
  * Only the device knows which plan a chunk has. The host therefore launches all
  * marching kernels of a level, and the blocks of all but one end at once.
- * Chunks with odd extents, with special values (when encoding), or that do not
- * begin at a multiple of 16 bytes are left to gpu/predict/spline_rows.cuh. */
+ *
+ * Tiles are *even* or *ragged*. Even tiles are faster, but they need even
+ * extents, values that begin at a multiple of 16 bytes and, when encoding, no
+ * special values. Ragged tiles (gpu/predict/spline_march_ragged.cuh) serve all
+ * other chunks: the last cubes may have no odd points, and values, coarse
+ * points and symbols are read and written one by one where they are not
+ * aligned. */
 #pragma once
 
 #include "gpu/predict/spline_values.cuh"
@@ -38,50 +43,62 @@
  * segments. The host fills it, except brick_at, which each block sets. */
 struct march_work {
     int nx, ny, nz;
+    int odd_nx, odd_ny, odd_nz; /* cubes that have odd points */
     uint32_t ntiles_x, ntiles_y, nsegments;
     int segment_nz;
-    /* fine_plane: values of a plane of the chunk */
-    uint32_t plane_ncubes, fine_plane;
+    /* fine_row, fine_plane: values of a row and of a plane of the chunk */
+    uint32_t plane_ncubes, fine_row, fine_plane;
     uint32_t brick_at;  /* cubes of the bricks before the block's brick */
     uint64_t coarse_at; /* in `lattice` */
     uint32_t class_at[MARCH_NCLASSES];
     uint32_t class_byte_at[MARCH_NCLASSES]; /* of its symbols, in bytes */
 };
 
+/* Whether the shape of a level allows even tiles: even extents, and rows of
+ * whole words of 16 bytes. */
+static __host__ __device__ inline bool
+shape_is_even(const struct terp_layout *layout, int l)
+{
+    const struct terp_level *level = &layout->level[l];
+    bool even = level->neven[0] % MARCH_WIDTH == 0;
+
+    for (int d = 0; d < MARCH_NDIMS; d++)
+        even &= level->neven[d] == level->nodd[d];
+    return even;
+}
+
 /* Whether the shape of a level allows marching. It must be level 1 of three
- * dimensions with even extents and at least three cubes along each, and rows
- * must consist of words of 16 bytes. Marching through level 2 as well made
- * calls up to 3 % faster where the plan allowed it, but up to 1.4 % slower
- * elsewhere, by launches that end at once; so only level 1 is marched through.
- */
+ * dimensions with at least three cubes along each. Marching through level 2 as
+ * well made calls up to 3 % faster where the plan allowed it, but up to 1.4 %
+ * slower elsewhere, by launches that end at once; so only level 1 is marched
+ * through. */
 static inline bool
 shape_marches(const struct terp_layout *layout, int l)
 {
     const struct terp_level *level = &layout->level[l];
-    bool fits = true;
+    bool fits = l == 1 && layout->rank == MARCH_NDIMS;
 
     for (int d = 0; d < MARCH_NDIMS; d++)
-        fits &= level->neven[d] == level->nodd[d] && level->neven[d] >= 3;
-    return l == 1 && layout->rank == MARCH_NDIMS && fits &&
-           level->neven[0] % MARCH_WIDTH == 0 && layout->nvalues <= INT32_MAX;
+        fits &= level->neven[d] >= 3;
+    return fits && layout->nvalues <= INT32_MAX &&
+           (layout->nbricks == 1 || shape_is_even(layout, l));
 }
 
-/* Whether the values of a chunk allow marching, if the shape of the level does.
- */
+/* Whether the values of a chunk allow even tiles. */
 template <bool decode>
 static __device__ __forceinline__ bool
-values_march(const struct cuda_chunk &chunk)
+values_are_even(const struct cuda_chunk &chunk)
 {
     const void *values = decode ? chunk.dst : chunk.src;
 
     return (decode || !chunk.has_specials) && (uintptr_t)values % 16 == 0;
 }
 
-/* Whether the plan of a chunk allows marching by the kernels of
+/* Whether the plan of a chunk allows marching by the functions of
  * gpu/predict/spline_march.cuh (plan_marches) or of
  * gpu/predict/spline_march_blended.cuh (plan_marches_blended), if the shape of
  * the level does. */
-template <typename T, bool decode>
+template <typename T>
 static __device__ __forceinline__ bool
 plan_marches(const struct cuda_chunk &chunk, int l)
 {
@@ -95,19 +112,16 @@ plan_marches(const struct cuda_chunk &chunk, int l)
            (plan.spline != TERP_SPLINE_LONG || may_be_long) &&
            terp_blend_order(plan.priorities) == 1 &&
            terp_predicting_dims(MARCH_NCLASSES - 1, plan.priorities) ==
-               MARCH_NCLASSES - 1 &&
-           values_march<decode>(chunk);
+               MARCH_NCLASSES - 1;
 }
 
-template <bool decode>
 static __device__ __forceinline__ bool
 plan_marches_blended(const struct cuda_chunk &chunk, int l)
 {
     const struct terp_level_plan &plan = chunk.model.plan[l];
 
     return plan.spline == TERP_SPLINE_LONG &&
-           terp_blend_order(plan.priorities) == MARCH_NDIMS &&
-           values_march<decode>(chunk);
+           terp_blend_order(plan.priorities) == MARCH_NDIMS;
 }
 
 /* ---- values and forms ---- */
@@ -296,6 +310,14 @@ value_of(unsigned reach, const struct line<T, npoints> &line)
 
 /* ---- a thread's cubes and points ---- */
 
+/* Where a thread's symbols of a class are among those of its plane, see
+ * symbol_at. before: symbols before its box in a box of one plane; box_plane:
+ * symbols of a plane of its box; in_box: symbols before its own in that plane.
+ */
+struct alignas(16) symbol_place {
+    uint32_t before, box_plane, in_box;
+};
+
 struct march_thread {
     bool exists;               /* its cubes are in the lattice */
     bool in_tile_x, in_tile_y; /* its cubes are in the tile, not around it */
@@ -303,10 +325,42 @@ struct march_thread {
     bool is_beside_y;          /* its row is in the tile, or next to it */
     bool is_seen;              /* it has an element in shared memory, seen_at */
     unsigned seen_at;
-    uint32_t kx, ky; /* cubes before its first cube, if it exists */
-    /* Position of its symbols, see symbols_at. */
-    uint32_t before, box_plane, in_box;
+    uint32_t kx, ky;           /* cubes before its first cube, if it exists */
+    struct symbol_place place; /* even tiles: the same for all classes */
 };
+
+/* Returns the number of points of a class along x, y and z. */
+template <typename tile, int odd>
+static __device__ __forceinline__ int
+nx_of(const struct march_work &work)
+{
+    return tile::ragged && odd & MARCH_ODD_X ? work.odd_nx : work.nx;
+}
+
+template <typename tile, int odd>
+static __device__ __forceinline__ int
+ny_of(const struct march_work &work)
+{
+    return tile::ragged && odd & MARCH_ODD_Y ? work.odd_ny : work.ny;
+}
+
+template <typename tile, int odd>
+static __device__ __forceinline__ int
+nz_of(const struct march_work &work)
+{
+    return tile::ragged && odd & MARCH_ODD_Z ? work.odd_nz : work.nz;
+}
+
+/* Whether the thread's cube i has a point of a class, if the thread exists and
+ * the step makes the class. */
+template <typename tile, int odd>
+static __device__ __forceinline__ bool
+has_point(const struct march_work &work, const struct march_thread &thread,
+          int i)
+{
+    return !tile::ragged || ((int)thread.kx + i < nx_of<tile, odd>(work) &&
+                             (int)thread.ky < ny_of<tile, odd>(work));
+}
 
 /* Whether the thread's points of a class are correct. Points around the tile
  * lack some neighbours, so points that are odd along x or y are correct only
@@ -326,34 +380,57 @@ march_box(void)
     return 1u << terp_box_extent_log2(MARCH_NDIMS);
 }
 
-static __device__ __forceinline__ void
-place_symbols(const struct march_work &work, struct march_thread *thread)
+template <typename tile, int odd>
+static __device__ __forceinline__ struct symbol_place
+symbol_place_of(const struct march_work &work, uint32_t kx, uint32_t ky)
 {
     const uint32_t box = march_box();
-    const uint32_t low_x = thread->kx & ~(box - 1);
-    const uint32_t low_y = thread->ky & ~(box - 1);
-    const uint32_t width = min_u32(box, (uint32_t)work.nx - low_x);
-    const uint32_t height = min_u32(box, (uint32_t)work.ny - low_y);
+    const uint32_t nx = (uint32_t)nx_of<tile, odd>(work);
+    const uint32_t ny = (uint32_t)ny_of<tile, odd>(work);
+    const uint32_t low_x = kx & ~(box - 1), low_y = ky & ~(box - 1);
+    const uint32_t width = min_u32(box, nx - low_x);
+    const uint32_t height = min_u32(box, ny - low_y);
 
-    thread->before = low_y * (uint32_t)work.nx + low_x * height;
-    thread->box_plane = height * width;
-    thread->in_box = (thread->ky - low_y) * width + (thread->kx - low_x);
+    return {low_y * nx + low_x * height, height * width,
+            (ky - low_y) * width + (kx - low_x)};
 }
 
-/* Returns where the thread's symbols of plane z are, relative to the first
- * symbol of the class. tiled_row_at has the same order. */
-template <typename T>
+/* Returns the number of symbols before the thread's of plane z, in its class.
+ * tiled_row_at has the same order. */
+template <typename tile, int odd>
+static __device__ __forceinline__ uint32_t
+symbol_at(const struct march_work &work, const struct symbol_place &place,
+          int z)
+{
+    const uint32_t in_layer = (uint32_t)z % march_box();
+    const uint32_t low = (uint32_t)z - in_layer;
+    const uint32_t depth =
+        min_u32(march_box(), (uint32_t)nz_of<tile, odd>(work) - low);
+    const uint32_t plane = tile::ragged ? (uint32_t)nx_of<tile, odd>(work) *
+                                              (uint32_t)ny_of<tile, odd>(work)
+                                        : work.plane_ncubes;
+
+    return low * plane + place.before * depth + in_layer * place.box_plane +
+           place.in_box;
+}
+
+/* Even tiles: returns where the thread's symbols of plane z are, relative to
+ * the first symbol of the class. */
+template <typename tile, typename T>
 static __device__ __forceinline__ uint8_t *
 symbols_at(const struct march_work &work, const struct level_view<T> &view,
            const struct march_thread &thread, int z)
 {
-    const uint32_t in_layer = (uint32_t)z % march_box();
-    const uint32_t low = (uint32_t)z - in_layer;
-    const uint32_t depth = min_u32(march_box(), (uint32_t)work.nz - low);
-    const uint32_t at = low * work.plane_ncubes + thread.before * depth +
-                        in_layer * thread.box_plane + thread.in_box;
+    return (uint8_t *)view.symbols +
+           (uint32_t)sizeof(uint16_t) *
+               symbol_at<tile, 0>(work, thread.place, z);
+}
 
-    return (uint8_t *)view.symbols + (uint32_t)sizeof(uint16_t) * at;
+/* Whether a pair of symbols at an index is in two words of 4 bytes. */
+static __device__ __forceinline__ bool
+is_split(uint32_t at)
+{
+    return at % MARCH_WIDTH != 0;
 }
 
 /* Shared memory of a block, besides points: a copy of the chunk's state, and
@@ -364,117 +441,35 @@ template <typename T> struct march_shared {
 };
 
 /* Handles two points of a class, at least one of them escaped; returns the
- * values that a decoder will have. `range` counts the escapes; it is NULL if
- * another block counts them. s_block->chunk records which sizes of numbers are
- * already noted, so that few threads write to *d_chunk. Not inlined, because
- * escapes are rare. */
+ * values that a decoder will have. `ranges` counts the escapes, and `at` is the
+ * index of the first point in level order; `ranges` is NULL if another block
+ * counts them. s_block->chunk records which sizes of numbers are already noted,
+ * so that few threads write to *d_chunk. Not inlined, because escapes are rare.
+ */
 template <typename T>
 static __device__ __noinline__ struct both<T>
 escape_both(struct march_shared<T> *s_block, struct cuda_chunk *d_chunk,
-            unsigned long long *range, uint32_t symbols,
+            unsigned long long *ranges, uint32_t at, uint32_t symbols,
             struct both<T> values) {
     const struct value_grid<T> grid = s_block->grid;
-    unsigned n = 0;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
         const struct grid_point<T> point = find_on_grid(grid, values.at[i]);
         if ((symbols >> (16 * i) & 0xFFFF) != TERP_ESCAPE)
             continue;
-        n++;
         values.at[i] = point.fits ? point.value : values.at[i];
-        if (range == NULL)
+        if (ranges == NULL)
             continue;
         const uint64_t number = point.fits ? zigzag((int64_t)point.nsteps) : 0;
         if (note_number(&s_block->chunk, point.fits, number))
             note_number(d_chunk, point.fits, number);
+        atomicAdd(&ranges[(at + (uint32_t)i) / CUDA_RANGE_NVALUES], 1ull);
     }
-    if (range != NULL)
-        atomicAdd(range, (unsigned long long)n);
     return values;
 }
 
-/* A step: it makes the even points of the cubes of plane z and the points with
- * odd z of the cubes of plane odd_z. */
-struct march_step {
-    int z, odd_z;
-    bool has_even, has_odd;
-    bool owns_even, owns_odd; /* the thread owns the points it makes */
-};
-
-/* Everything that a thread needs to make the points of a class. */
-template <typename T> struct march {
-    const struct march_work &work;
-    const struct level_view<T> &view;
-    struct march_shared<T> *s_block;
-    const struct march_thread &thread;
-    const struct march_reach &reach;
-    const struct march_step &step;
-    /* encode: the thread's symbols, relative to the first symbol of a class */
-    uint8_t *even_symbols, *odd_symbols;
-};
-
-/* Returns the index in level order of the thread's first point of a class. */
-template <int odd, typename T>
-static __device__ __forceinline__ uint32_t
-class_point_at(const struct march<T> &m)
-{
-    const int z = odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z;
-
-    return m.work.class_at[odd] + m.work.brick_at +
-           (uint32_t)z * m.work.plane_ncubes +
-           m.thread.ky * (uint32_t)m.work.nx + m.thread.kx;
-}
-
-/* Quantizes both points of a class. `values`: the row that holds the points.
- * Stores the symbols if the thread owns the points. Returns the values that a
- * decoder will have. */
-template <int odd, typename T>
-static __device__ __forceinline__ struct both<T>
-quantize_both(const struct march<T> &m, const struct row<T> &values,
-              const struct both<T> &pred) {
-    const bool owns = odd & MARCH_ODD_Z ? m.step.owns_odd : m.step.owns_even;
-    uint32_t symbol[MARCH_WIDTH];
-    struct both<T> made;
-
-#pragma unroll
-    for (int i = 0; i < MARCH_WIDTH; i++)
-        made.at[i] = quantize(values.at[2 * i + (odd & MARCH_ODD_X)],
-                              pred.at[i], m.view, &symbol[i]);
-    const uint32_t symbols = symbol[0] | symbol[1] << 16;
-    if (__builtin_expect(min_u32(symbol[0], symbol[1]) == TERP_ESCAPE, 0) &&
-        is_made<odd>(m.thread))
-        made = escape_both(
-            m.s_block, m.view.d_chunk,
-            owns ? &m.view.ranges[class_point_at<odd>(m) / CUDA_RANGE_NVALUES]
-                 : NULL,
-            symbols, made);
-    if (owns) {
-        uint8_t *at = odd & MARCH_ODD_Z ? m.odd_symbols : m.even_symbols;
-        *(uint32_t *)(at + m.work.class_byte_at[odd]) = symbols;
-    }
-    return made;
-}
-
-/* Reconstructs both points of a class from their symbols. With `escapes`,
- * symbols may be escapes. */
-template <int odd, bool escapes, typename T>
-static __device__ __forceinline__ struct both<T>
-reconstruct_both(const struct march<T> &m, uint32_t symbols,
-                 const struct both<T> &pred) {
-    struct both<T> made;
-
-#pragma unroll
-    for (int i = 0; i < MARCH_WIDTH; i++) {
-        const uint32_t symbol = i == 0 ? symbols & 0xFFFF : symbols >> 16;
-        made.at[i] = reconstruct(symbol, pred.at[i], m.view);
-        if (escapes && symbol == TERP_ESCAPE && is_made<odd>(m.thread))
-            made.at[i] = m.view.work[class_point_at<odd>(m) + (uint32_t)i];
-    }
-    return made;
-}
-
-/* ---- a block ---- */
+/* ---- tiles ---- */
 
 /* The constants of a kind of spline. march_tile inherits from one of these
  * structs.
@@ -501,7 +496,8 @@ struct march_cubic {
  * whose input is in shared memory or on its way there. nblocks_: blocks per
  * multiprocessor, for __launch_bounds__. is_whole: the tile is a whole plane of
  * the chunk. Nothing around it is then computed, but shared memory still has
- * elements around it, which hold nothing that a point uses.
+ * elements around it, which hold nothing that a point uses. is_ragged: the tile
+ * is ragged, otherwise even.
  *
  * Example: march_tile<float, false, march_cubic, 32, 16, 2, 2> encodes tiles of
  * 32 x 16 cubes. A row has 16 threads of two cubes, and nleft = nright = 1
@@ -512,9 +508,11 @@ struct march_cubic {
  * take 2 * 352 * 8 = 5632 bytes. shared_nbytes is therefore 67200, and two
  * blocks fit on a multiprocessor. */
 template <typename T, bool is_decode, typename spline, int nx_, int ny_,
-          int nstages_, int nblocks_, bool is_whole = false>
+          int nstages_, int nblocks_, bool is_whole = false,
+          bool is_ragged = false>
 struct march_tile : spline {
     static constexpr bool decode = is_decode, whole = is_whole;
+    static constexpr bool ragged = is_ragged;
     static constexpr int nx = nx_, ny = ny_, nstages = nstages_;
     static constexpr int nblocks = nblocks_;
     /* nleft, nright: threads of a row on the left and right whose points are
@@ -535,8 +533,10 @@ struct march_tile : spline {
     static constexpr int nboth =
         ncolumns * (spline::below + ny + spline::above) + nleft + nright;
     /* A thread's input of a step: four rows of values, or the symbols of all
-     * classes but the coarse one; and its coarse points. */
-    static constexpr int ninputs = decode ? MARCH_NCLASSES - 1 : 4;
+     * classes but the coarse one, in ragged tiles two words for each class; and
+     * its coarse points. */
+    static constexpr int nwords = (MARCH_NCLASSES - 1) * (ragged ? 2 : 1);
+    static constexpr int ninputs = decode ? nwords : 4;
     static constexpr int input_nbytes =
         decode ? sizeof(uint32_t) : sizeof(struct row<T>);
     static constexpr int coarse_nbytes = sizeof(struct both<T>);
@@ -544,14 +544,163 @@ struct march_tile : spline {
         (spline::nseen * nboth * coarse_nbytes + 15) / 16 * 16;
     static constexpr int coarse_at =
         input_at + nstages * nthreads * ninputs * input_nbytes;
-    static constexpr int shared_nbytes =
+    static constexpr int places_at =
         coarse_at + nstages * nthreads * coarse_nbytes;
+    /* ragged tiles: a thread's places of symbols, for classes that differ in
+     * their odd dimensions x and y */
+    static constexpr int nplaces = ragged ? MARCH_NCLASSES / 2 : 0;
+    static constexpr int shared_nbytes =
+        places_at + nplaces * nthreads * (int)sizeof(struct symbol_place);
 };
+
+/* Ragged tiles: returns a thread's place of the symbols of a class in shared
+ * memory. */
+template <typename tile, int odd>
+static __device__ __forceinline__ struct symbol_place *
+shared_place(void)
+{
+    constexpr int N = (odd & (MARCH_ODD_X | MARCH_ODD_Y)) * tile::nthreads;
+
+    return (struct symbol_place *)(dynamic_shared<unsigned char>() +
+                                   tile::places_at) +
+           N + threadIdx.x;
+}
+
+template <typename tile>
+static __device__ __forceinline__ void
+share_places(const struct march_work &work, const struct march_thread &thread)
+{
+    const uint32_t x = thread.kx, y = thread.ky;
+
+    *shared_place<tile, 0>() = symbol_place_of<tile, 0>(work, x, y);
+    *shared_place<tile, 1>() = symbol_place_of<tile, 1>(work, x, y);
+    *shared_place<tile, 2>() = symbol_place_of<tile, 2>(work, x, y);
+    *shared_place<tile, 3>() = symbol_place_of<tile, 3>(work, x, y);
+}
+
+/* ---- points of a class ---- */
+
+/* A step: it makes the even points of the cubes of plane z and the points with
+ * odd z of the cubes of plane odd_z. */
+struct march_step {
+    int z, odd_z;
+    bool has_even, has_odd;
+    bool owns_even, owns_odd; /* the thread owns the points it makes */
+};
+
+/* Everything that a thread needs to make the points of a class. */
+template <typename T> struct march {
+    const struct march_work &work;
+    const struct level_view<T> &view;
+    struct march_shared<T> *s_block;
+    const struct march_thread &thread;
+    const struct march_reach &reach;
+    const struct march_step &step;
+    /* encode, even tiles: the thread's symbols, relative to the first symbol of
+     * a class */
+    uint8_t *even_symbols, *odd_symbols;
+    /* decode, ragged tiles: the classes whose symbols are in two words, one bit
+     * each */
+    uint32_t split;
+};
+
+/* Returns the index in level order of the thread's first point of a class. */
+template <typename tile, int odd, typename T>
+static __device__ __forceinline__ uint32_t
+class_point_at(const struct march<T> &m)
+{
+    const uint32_t z = (uint32_t)(odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z);
+    const uint32_t nx = (uint32_t)nx_of<tile, odd>(m.work);
+    const uint32_t plane = tile::ragged
+                               ? nx * (uint32_t)ny_of<tile, odd>(m.work)
+                               : m.work.plane_ncubes;
+
+    return m.work.class_at[odd] + m.work.brick_at + z * plane +
+           m.thread.ky * nx + m.thread.kx;
+}
+
+/* Stores the symbols of both points of a class. */
+template <typename tile, int odd, typename T>
+static __device__ __forceinline__ void
+store_symbols(const struct march<T> &m, uint32_t symbols)
+{
+    if constexpr (tile::ragged) {
+        const int z = odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z;
+        const uint32_t at =
+            m.work.class_at[odd] +
+            symbol_at<tile, odd>(m.work, *shared_place<tile, odd>(), z);
+        uint16_t *symbol = m.view.symbols + at;
+        const bool second = has_point<tile, odd>(m.work, m.thread, 1);
+        if (second && !is_split(at)) {
+            *(uint32_t *)symbol = symbols;
+        } else if (has_point<tile, odd>(m.work, m.thread, 0)) {
+            symbol[0] = (uint16_t)symbols;
+            if (second)
+                symbol[1] = (uint16_t)(symbols >> 16);
+        }
+    } else {
+        uint8_t *at = odd & MARCH_ODD_Z ? m.odd_symbols : m.even_symbols;
+        *(uint32_t *)(at + m.work.class_byte_at[odd]) = symbols;
+    }
+}
+
+/* Quantizes both points of a class. `values`: the row that holds the points.
+ * Stores the symbols if the thread owns the points. Returns the values that a
+ * decoder will have. */
+template <typename tile, int odd, typename T>
+static __device__ __forceinline__ struct both<T>
+quantize_both(const struct march<T> &m, const struct row<T> &values,
+              const struct both<T> &pred) {
+    const bool owns = odd & MARCH_ODD_Z ? m.step.owns_odd : m.step.owns_even;
+    uint32_t symbol[MARCH_WIDTH];
+    struct both<T> made;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++) {
+        made.at[i] = quantize(values.at[2 * i + (odd & MARCH_ODD_X)],
+                              pred.at[i], m.view, &symbol[i]);
+        if (!has_point<tile, odd>(m.work, m.thread, i))
+            symbol[i] = m.view.radius;
+    }
+    const uint32_t symbols = symbol[0] | symbol[1] << 16;
+    if (__builtin_expect(min_u32(symbol[0], symbol[1]) == TERP_ESCAPE, 0) &&
+        is_made<odd>(m.thread))
+        made =
+            escape_both(m.s_block, m.view.d_chunk, owns ? m.view.ranges : NULL,
+                        class_point_at<tile, odd>(m), symbols, made);
+    if (owns)
+        store_symbols<tile, odd>(m, symbols);
+    return made;
+}
+
+/* Reconstructs both points of a class from their symbols. With `escapes`,
+ * symbols may be escapes. */
+template <typename tile, int odd, bool escapes, typename T>
+static __device__ __forceinline__ struct both<T>
+reconstruct_both(const struct march<T> &m, uint32_t symbols,
+                 const struct both<T> &pred) {
+    struct both<T> made;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++) {
+        const uint32_t symbol = i == 0 ? symbols & 0xFFFF : symbols >> 16;
+        made.at[i] = reconstruct(symbol, pred.at[i], m.view);
+        if (escapes && symbol == TERP_ESCAPE && is_made<odd>(m.thread) &&
+            has_point<tile, odd>(m.work, m.thread, i))
+            made.at[i] =
+                m.view.work[class_point_at<tile, odd>(m) + (uint32_t)i];
+    }
+    return made;
+}
+
+/* ---- a block ---- */
 
 /* A thread's input of a step in shared memory. The row that holds class c is
  * s_rows[c / 2 * nthreads], the symbols of class c are s_symbols[(c - 1) *
- * nthreads]. */
-template <typename T> struct march_input {
+ * nthreads]. In ragged tiles a second word follows MARCH_NCLASSES - 1 elements
+ * of nthreads later. */
+template <typename T>
+struct march_input {
     struct row<T> *s_rows;
     uint32_t *s_symbols;
     struct both<T> *s_coarse;
@@ -577,31 +726,103 @@ template <typename T>
 struct march_place {
     const T *src, *coarse;
     T *fine;
+    /* the classes whose symbols are in two words; the last steps that were
+     * fetched have 8 bits each */
+    uint32_t split;
 };
 
-template <typename T>
+/* Returns the number of values of a row of the chunk. */
+template <typename tile>
+static __device__ __forceinline__ uint32_t
+fine_row_of(const struct march_work &work)
+{
+    return tile::ragged ? work.fine_row : 2 * (uint32_t)work.nx;
+}
+
+template <typename tile, typename T>
 static __device__ __forceinline__ void
-copy_row_async(struct row<T> *s_to, const T *from)
+copy_row_async(const struct march_work &work, const struct march_thread &thread,
+               struct row<T> *s_to, const T *from)
 {
     constexpr int NPIECES = sizeof(struct row<T>) / 16;
 
+    if constexpr (tile::ragged) {
 #pragma unroll
-    for (int i = 0; i < NPIECES; i++)
-        copy_async((uint4 *)s_to + i, (const uint4 *)from + i);
+        for (int i = 0; i < 2 * MARCH_WIDTH; i++)
+            if (2 * thread.kx + (uint32_t)i < work.fine_row)
+                copy_async(&s_to->at[i], from + i);
+    } else {
+#pragma unroll
+        for (int i = 0; i < NPIECES; i++)
+            copy_async((uint4 *)s_to + i, (const uint4 *)from + i);
+    }
+}
+
+/* Starts the copy of the symbols of a class, if the thread has such points. A
+ * pair in two words of 4 bytes takes two copies and sets the bit of the class.
+ */
+template <typename tile, int odd, typename T>
+static __device__ __forceinline__ uint32_t
+copy_symbols_async(const struct march_work &work,
+                   const struct level_view<T> &view,
+                   const struct march_thread &thread, int z,
+                   uint32_t *s_symbols)
+{
+    uint32_t *s_to = s_symbols + (odd - 1) * tile::nthreads;
+
+    if (!has_point<tile, odd>(work, thread, 0))
+        return 0;
+    const uint32_t at =
+        work.class_at[odd] +
+        symbol_at<tile, odd>(work, *shared_place<tile, odd>(), z);
+    const uint32_t *words = (const uint32_t *)view.symbols + at / MARCH_WIDTH;
+    copy_async(s_to, words);
+    if (!is_split(at))
+        return 0;
+    if (has_point<tile, odd>(work, thread, 1))
+        copy_async(s_to + (MARCH_NCLASSES - 1) * tile::nthreads, words + 1);
+    return 1u << odd;
+}
+
+/* Returns both symbols of a class from the input of a step. */
+template <typename tile, int odd, typename T>
+static __device__ __forceinline__ uint32_t
+symbols_of(const struct march<T> &m, const uint32_t *s_symbols)
+{
+    const uint32_t *s_first = s_symbols + (odd - 1) * tile::nthreads;
+
+    return tile::ragged && m.split >> odd & 1
+               ? *s_first >> 16 | s_first[(MARCH_NCLASSES - 1) * tile::nthreads]
+                                      << 16
+               : *s_first;
 }
 
 /* Starts the copies of half of a step's input: of the even points, or with
- * odd_z of the points with odd z. z is the plane of the cubes. */
+ * odd_z of the points with odd z. z is the plane of the cubes. Returns the
+ * classes whose symbols are in two words. */
 template <typename tile, bool odd_z, typename T>
-static __device__ __forceinline__ void
+static __device__ __forceinline__ uint32_t
 fetch_half(const struct march_work &work, const struct level_view<T> &view,
            const struct march_thread &thread, const T *src, int z,
            const struct march_input<T> &in)
 {
     constexpr int N = tile::nthreads;
+    uint32_t split = 0;
 
-    if constexpr (tile::decode) {
-        const uint8_t *symbols = symbols_at(work, view, thread, z);
+    if constexpr (tile::decode && tile::ragged) {
+        constexpr int Z = odd_z ? MARCH_ODD_Z : 0;
+        uint32_t *s_to = in.s_symbols;
+        if constexpr (odd_z)
+            split = copy_symbols_async<tile, Z>(work, view, thread, z, s_to);
+        split |= copy_symbols_async<tile, Z | 1>(work, view, thread, z, s_to);
+        if (thread.in_tile_y) {
+            split |=
+                copy_symbols_async<tile, Z | 2>(work, view, thread, z, s_to);
+            split |=
+                copy_symbols_async<tile, Z | 3>(work, view, thread, z, s_to);
+        }
+    } else if constexpr (tile::decode) {
+        const uint8_t *symbols = symbols_at<tile>(work, view, thread, z);
 #pragma unroll
         for (int odd = odd_z ? 4 : 1; odd < (odd_z ? 8 : 4); odd++)
             if (!(odd & MARCH_ODD_Y) || thread.in_tile_y)
@@ -611,16 +832,35 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
     } else {
         struct row<T> *s_rows = in.s_rows + (odd_z ? 2 * N : 0);
         if (odd_z || tile::odd_x_far || thread.is_beside_y)
-            copy_row_async(s_rows, src);
-        if (thread.in_tile_y)
-            copy_row_async(s_rows + N, src + 2 * work.nx);
+            copy_row_async<tile>(work, thread, s_rows, src);
+        if (thread.in_tile_y && has_point<tile, MARCH_ODD_Y>(work, thread, 0))
+            copy_row_async<tile>(work, thread, s_rows + N,
+                                 src + fine_row_of<tile>(work));
+    }
+    return split;
+}
+
+/* Starts the copy of the thread's coarse points. */
+template <typename tile, typename T>
+static __device__ __forceinline__ void
+copy_coarse_async(const struct march_work &work,
+                  const struct march_thread &thread, struct both<T> *s_to,
+                  const T *from)
+{
+    if constexpr (tile::ragged) {
+#pragma unroll
+        for (int i = 0; i < MARCH_WIDTH; i++)
+            if (has_point<tile, 0>(work, thread, i))
+                copy_async(&s_to->at[i], from + i);
+    } else {
+        copy_async(s_to, (const struct both<T> *)from);
     }
 }
 
 /* Starts the copies of the input of step z, whose segment begins at plane
- * `begin`. */
+ * `begin`. Returns the classes whose symbols are in two words. */
 template <typename tile, typename T>
-static __device__ __forceinline__ void
+static __device__ __forceinline__ uint32_t
 fetch_input(const struct march_work &work, const struct level_view<T> &view,
             const struct march_thread &thread,
             const struct march_place<T> &place, int begin, int z,
@@ -628,18 +868,20 @@ fetch_input(const struct march_work &work, const struct level_view<T> &view,
 {
     const struct march_input<T> in = march_input_of<tile, T>(stage);
     const int odd_z = z - tile::odd_lag;
+    uint32_t split = 0;
 
     if (!thread.exists)
-        return;
+        return 0;
     if (z + tile::coarse_lead < work.nz)
-        copy_async(in.s_coarse, (const struct both<T> *)place.coarse);
+        copy_coarse_async<tile>(work, thread, in.s_coarse, place.coarse);
     if (z < work.nz)
-        fetch_half<tile, false>(work, view, thread, place.src, z, in);
+        split = fetch_half<tile, false>(work, view, thread, place.src, z, in);
     if (odd_z >= begin)
-        fetch_half<tile, true>(work, view, thread,
-                               place.src - (2 * tile::odd_lag - 1) *
-                                               (int64_t)work.fine_plane,
-                               odd_z, in);
+        split |= fetch_half<tile, true>(
+            work, view, thread,
+            place.src - (2 * tile::odd_lag - 1) * (int64_t)work.fine_plane,
+            odd_z, in);
+    return split;
 }
 
 /* Makes both points of a class from the step's input: quantizes or reconstructs
@@ -651,18 +893,30 @@ make_both(const struct march<T> &m, const struct march_input<T> &in,
     constexpr int N = tile::nthreads;
 
     if constexpr (tile::decode)
-        return reconstruct_both<odd, escapes>(m, in.s_symbols[(odd - 1) * N],
-                                              pred);
+        return reconstruct_both<tile, odd, escapes>(
+            m, symbols_of<tile, odd>(m, in.s_symbols), pred);
     else
-        return quantize_both<odd>(m, in.s_rows[odd / 2 * N], pred);
+        return quantize_both<tile, odd>(m, in.s_rows[odd / 2 * N], pred);
 }
 
-/* Stores values of an even and an odd class in the order of their row. */
-template <typename T>
+/* Stores values of an even and an odd class in the order of their row. odd_y:
+ * whether it is a row with odd y, which the thread's cubes may lack. */
+template <typename tile, bool odd_y, typename T>
 static __device__ __forceinline__ void
-store_row(T *at, const struct both<T> &even, const struct both<T> &odd)
+store_row(const struct march<T> &m, T *at, const struct both<T> &even,
+          const struct both<T> &odd)
 {
-    *(struct row<T> *)at = {{even.at[0], odd.at[0], even.at[1], odd.at[1]}};
+    constexpr int ODD = odd_y ? MARCH_ODD_Y : 0;
+    const T four[] = {even.at[0], odd.at[0], even.at[1], odd.at[1]};
+
+    if constexpr (!tile::ragged) {
+        *(struct row<T> *)at = {{four[0], four[1], four[2], four[3]}};
+    } else if (has_point<tile, ODD>(m.work, m.thread, 0)) {
+#pragma unroll
+        for (int i = 0; i < 2 * MARCH_WIDTH; i++)
+            if (2 * m.thread.kx + (uint32_t)i < m.work.fine_row)
+                at[i] = four[i];
+    }
 }
 
 /* A decoding thread stores the points that it owns of a step. */
@@ -671,16 +925,16 @@ static __device__ __forceinline__ void
 store_step(const struct march<T> &m, T *fine, const struct both<T> even[4],
            const struct both<T> odd[4])
 {
-    const int64_t row = 2 * (int64_t)m.work.nx;
+    const int64_t row = fine_row_of<tile>(m.work);
 
     if (m.step.owns_even) {
-        store_row(fine, even[0], even[1]);
-        store_row(fine + row, even[2], even[3]);
+        store_row<tile, false>(m, fine, even[0], even[1]);
+        store_row<tile, true>(m, fine + row, even[2], even[3]);
     }
     if (m.step.owns_odd) {
         fine -= (2 * tile::odd_lag - 1) * (int64_t)m.work.fine_plane;
-        store_row(fine, odd[0], odd[1]);
-        store_row(fine + row, odd[2], odd[3]);
+        store_row<tile, false>(m, fine, odd[0], odd[1]);
+        store_row<tile, true>(m, fine + row, odd[2], odd[3]);
     }
 }
 
@@ -694,7 +948,7 @@ warp_has_escapes(const struct march_input<T> &in)
     uint32_t zeros = 0;
 
 #pragma unroll
-    for (int i = 0; i < MARCH_NCLASSES - 1; i++) {
+    for (int i = 0; i < tile::nwords; i++) {
         const uint32_t two = in.s_symbols[i * tile::nthreads];
         zeros |= (two - 0x00010001u) & ~two;
     }
@@ -708,7 +962,7 @@ static __device__ __forceinline__ void
 clear_symbols(void)
 {
     for (unsigned stage = 0; stage < (unsigned)tile::nstages; stage++)
-        for (int i = 0; i < MARCH_NCLASSES - 1; i++)
+        for (int i = 0; i < tile::nwords; i++)
             march_input_of<tile, T>(stage).s_symbols[i * tile::nthreads] =
                 UINT32_MAX;
 }
@@ -736,7 +990,10 @@ march_thread_of(const struct march_work &work, int x, int y)
     if (thread.exists) {
         thread.kx = (uint32_t)kx;
         thread.ky = (uint32_t)ky;
-        place_symbols(work, &thread);
+        if constexpr (tile::ragged)
+            share_places<tile>(work, thread);
+        else
+            thread.place = symbol_place_of<tile, 0>(work, thread.kx, thread.ky);
     }
     thread.seen_at =
         (unsigned)(tile::nleft +
@@ -752,13 +1009,13 @@ static __device__ __forceinline__ struct march_place<T>
 march_place_of(const struct march_work &work, const struct level_view<T> &view,
                const struct march_thread &thread, int z) {
     const uint64_t in_row = thread.ky * (uint64_t)work.nx;
-    const uint64_t fine =
-        4 * in_row + 2 * thread.kx + 2 * (uint64_t)z * work.fine_plane;
+    const uint64_t fine = 2 * thread.ky * (uint64_t)fine_row_of<tile>(work) +
+                          2 * thread.kx + 2 * (uint64_t)z * work.fine_plane;
 
     return {view.src + fine,
             view.coarse + in_row + thread.kx +
                 (uint64_t)(z + tile::coarse_lead) * work.plane_ncubes,
-            view.fine + fine};
+            view.fine + fine, 0};
 }
 
 /* Starts the copies of step `*next` if it is before `last`, and moves on to the
@@ -769,8 +1026,10 @@ fetch_next(const struct march_work &work, const struct level_view<T> &view,
            const struct march_thread &thread, int begin, int last, int *next,
            unsigned *stage, struct march_place<T> *place)
 {
+    place->split <<= MARCH_NCLASSES;
     if (*next < last)
-        fetch_input<tile>(work, view, thread, *place, begin, *next, *stage);
+        place->split |=
+            fetch_input<tile>(work, view, thread, *place, begin, *next, *stage);
     commit_async();
     place->src += 2 * (int64_t)work.fine_plane;
     place->coarse += work.plane_ncubes;
@@ -803,7 +1062,8 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     work->brick_at = brick * work->plane_ncubes * (uint32_t)work->nz;
     *view = view_of<T>(batch, chunk);
     view->k = level_constants<T>(chunk, chunk.model.plan[l]);
-    view->has_specials = false; /* values_march has checked that */
+    if (!tile::ragged)
+        view->has_specials = false; /* values_are_even has checked that */
     view->coarse = view->lattice + work->coarse_at + work->brick_at;
     view->src += (uint64_t)MARCH_NCLASSES * work->brick_at;
     view->fine = (tile::decode ? view->dst : view->work) +
@@ -876,6 +1136,9 @@ make_march_work(const struct cuda_batch *batch, int l, struct march_work *work)
     work->nx = (int)level->neven[0];
     work->ny = (int)level->neven[1];
     work->nz = (int)level->neven[2];
+    work->odd_nx = (int)level->nodd[0];
+    work->odd_ny = (int)level->nodd[1];
+    work->odd_nz = (int)level->nodd[2];
     work->ntiles_x = (uint32_t)((work->nx - 1) / tile::nx + 1);
     work->ntiles_y = (uint32_t)((work->ny - 1) / tile::ny + 1);
     const uint64_t ntiles =
@@ -885,7 +1148,8 @@ make_march_work(const struct cuda_batch *batch, int l, struct march_work *work)
         ntiles * (uint64_t)batch->nchunks);
     work->nsegments = (uint32_t)((work->nz - 1) / work->segment_nz + 1);
     work->plane_ncubes = (uint32_t)(work->nx * work->ny);
-    work->fine_plane = 4 * work->plane_ncubes;
+    work->fine_row = (uint32_t)(work->nx + work->odd_nx);
+    work->fine_plane = work->fine_row * (uint32_t)(work->ny + work->odd_ny);
     work->coarse_at = level->lattice_at;
     for (unsigned odd = 1; odd < MARCH_NCLASSES; odd++) {
         work->class_at[odd] = (uint32_t)level->class_at[odd];

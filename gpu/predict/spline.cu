@@ -16,6 +16,7 @@
  * splines have launches of their own (spline_long.cuh). The finest level of
  * large chunks has them, too, if the plan allows marching (march.cuh). */
 #include "gpu/predict/spline_long.cuh"
+#include "gpu/predict/spline_march_ragged.cuh"
 #include "gpu/predict/spline_march_small.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
@@ -74,12 +75,12 @@ make_group(const struct level_shape &shape, const struct row_type &type,
 }
 
 /* Whether these steps make the level of the chunk. */
-template <typename T, bool decode>
+template <typename T>
 static __device__ __forceinline__ bool
 takes_steps(const struct cuda_chunk &chunk, const struct level_shape &shape)
 {
     return chunk_applies(chunk) && !level_is_long(chunk, shape.l) &&
-           !(shape.marches && plan_marches<T, decode>(chunk, shape.l));
+           !(shape.marches && plan_marches<T>(chunk, shape.l));
 }
 
 /* Makes every `nblocks`-th group of chunk c, from group `first` on.
@@ -97,7 +98,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
         return;
     copy_state(batch, threadIdx.y * blockDim.x + threadIdx.x,
                blockDim.x * blockDim.y, s_chunk, c);
-    if (!takes_steps<T, decode>(*s_chunk, shape))
+    if (!takes_steps<T>(*s_chunk, shape))
         return;
     struct level_view<T> view = view_of<T>(batch, *s_chunk, c);
     view_level<T, decode>(*s_chunk, shape, &view);
@@ -122,7 +123,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
  * blocks share the groups of these chunks. Sets one bit per chunk. */
 #define STEP_NCHUNKS 256u
 
-template <typename T, bool decode>
+template <typename T>
 static __device__ __forceinline__ void
 find_left(const struct cuda_batch &batch, const struct level_shape &shape,
           unsigned first, uint32_t s_left[STEP_NCHUNKS / 32])
@@ -137,7 +138,7 @@ find_left(const struct cuda_batch &batch, const struct level_shape &shape,
         s_left[i] = 0;
     __syncthreads();
     for (unsigned i = thread; i < n; i += nthreads)
-        if (takes_steps<T, decode>(batch.d_chunks[first + i], shape))
+        if (takes_steps<T>(batch.d_chunks[first + i], shape))
             atomicOr(&s_left[i / 32], 1u << i % 32);
     __syncthreads();
 }
@@ -171,7 +172,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
 #pragma unroll 1
     for (unsigned first = 0; first < nchunks; first += STEP_NCHUNKS) {
         if (shares)
-            find_left<T, decode>(batch, shape, first, s_left);
+            find_left<T>(batch, shape, first, s_left);
 #pragma unroll 1
         for (unsigned word = 0; word < nwords; word++) {
 #pragma unroll 1
@@ -341,6 +342,26 @@ launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
                          work);
 }
 
+/* Launches all kernels that march through level l. */
+template <typename T, bool decode>
+static cudaError_t
+launch_marches(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    cudaError_t err = launch_march_ragged<T, decode>(batch, l, stream);
+
+    if (err == cudaSuccess && shape_is_even(batch->h_layout, l)) {
+        if (has_small_planes(batch, l)) {
+            err = launch_march_small<decode>(batch, l, stream);
+        } else {
+            err = launch_march<T, decode>(batch, l, stream);
+            if (err == cudaSuccess)
+                err = launch_march_blended<T, decode>(batch, l, stream);
+        }
+    }
+    return err == cudaSuccess ? launch_march_last<T, decode>(batch, l, stream)
+                              : err;
+}
+
 /* Launches all levels that cuda_spline_begin has not made. A chunk that has
  * only anchors is decoded here, because its escapes must be in place. */
 template <typename T, bool decode>
@@ -367,13 +388,8 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
                 make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
                            &shape);
             shape.marches = marches;
-            if (marches && has_small_planes(batch, l)) {
-                err = launch_march_small<decode>(batch, l, stream);
-            } else if (marches) {
-                err = launch_march<T, decode>(batch, l, stream);
-                if (err == cudaSuccess)
-                    err = launch_march_blended<T, decode>(batch, l, stream);
-            }
+            if (marches)
+                err = launch_marches<T, decode>(batch, l, stream);
             if (err == cudaSuccess)
                 err = wide ? launch_level<float, decode, SPLINE_WIDE>(
                                  batch, shape, stream)

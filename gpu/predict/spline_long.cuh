@@ -201,8 +201,8 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     if (!level_is_long(state, shape.l) ||
-        (shape.marches && (plan_marches<T, decode>(state, shape.l) ||
-                           plan_marches_blended<decode>(state, shape.l))))
+        (shape.marches && (plan_marches<T>(state, shape.l) ||
+                           plan_marches_blended(state, shape.l))))
         return;
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk))

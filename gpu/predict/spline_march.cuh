@@ -228,7 +228,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
               const struct march_thread &thread, int begin, int end)
 {
     const int first = max(begin - tile::below, 0);
-    const int last = end + tile::odd_lag;
+    const int odd_end = tile::ragged ? min(end, work.odd_nz) : end;
+    const int last = odd_end + tile::odd_lag;
     const unsigned inside = reach_inside<spline>();
     struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
     struct march_place<T> place =
@@ -237,8 +238,9 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     struct march_reach reach = {{inside, inside}, inside, inside};
     if (thread.exists && thread.in_tile_x)
         for (int i = 0; i < MARCH_WIDTH; i++)
-            reach.x[i] =
-                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+            if (has_point<tile, MARCH_ODD_X>(work, thread, i))
+                reach.x[i] =
+                    march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
     if (thread.exists && thread.in_tile_y)
         reach.y = march_reach_at<spline>(thread.ky, work.ny);
     const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
@@ -271,15 +273,16 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, s_block, thread, reach, step, NULL, NULL
+            work, view, s_block, thread, reach, step, NULL, NULL, 0
         };
 
         wait_async_but<tile::nstages - 2>();
         fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
                          &place);
-        if (!tile::decode) {
-            m.even_symbols = symbols_at(work, view, thread, z);
-            m.odd_symbols = symbols_at(work, view, thread, odd_z);
+        m.split = place.split >> MARCH_NCLASSES * (tile::nstages - 1);
+        if (!tile::decode && !tile::ragged) {
+            m.even_symbols = symbols_at<tile>(work, view, thread, z);
+            m.odd_symbols = symbols_at<tile>(work, view, thread, odd_z);
         }
         bool any = any_border || !step.has_even || !has_odd ||
                    !is_inside<tile>(odd_z, work.nz);
@@ -329,7 +332,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
 {
     __shared__ struct march_shared<T> s_block;
     const struct cuda_chunk &state = begin_chunk(batch);
-    if (!chunk_applies(state) || !plan_marches<T, tile::decode>(state, l) ||
+    if (!chunk_applies(state) || !plan_marches<T>(state, l) ||
+        !values_are_even<tile::decode>(state) ||
         state.model.plan[l].spline != spline)
         return;
     march_block<tile, spline>(batch, shape, l, &s_block);

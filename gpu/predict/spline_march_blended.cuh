@@ -138,15 +138,15 @@ static __device__ __forceinline__ void
 leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
            const struct both<T> odd[4])
 {
-    const int64_t row = 2 * (int64_t)m.work.nx;
+    const int64_t row = fine_row_of<tile>(m.work);
     T *fine_odd = fine - (int64_t)m.work.fine_plane;
 
     if (m.step.owns_even && !has_above(m.reach.y))
-        store_row(fine + row, even[2], even[3]);
+        store_row<tile, true>(m, fine + row, even[2], even[3]);
     if (m.step.owns_odd && (!has_above(m.reach.y) || !has_above(m.reach.z)))
-        store_row(fine_odd + row, odd[2], odd[3]);
+        store_row<tile, true>(m, fine_odd + row, odd[2], odd[3]);
     if (m.step.owns_odd && !has_above(m.reach.z))
-        store_row(fine_odd, odd[0], odd[1]);
+        store_row<tile, false>(m, fine_odd, odd[0], odd[1]);
 }
 
 /* Makes a thread's points of a step. `s`: its element in shared memory. `fine`:
@@ -267,10 +267,17 @@ load_coarse(const struct march_work &work, const struct march_thread &thread,
 #pragma unroll
     for (int n = 0; n + 1 < LONG_NREACHED; n++) {
         const int plane = z - 1 - LONG_LEFT + n;
-        if (thread.exists && plane >= 0 && plane < work.nz)
-            planes->coarse[n + 1] =
-                *(const struct both<T> *)(at + (n - LONG_NREACHED + 1) *
-                                                   (int64_t)work.plane_ncubes);
+        const T *coarse =
+            at + (n - LONG_NREACHED + 1) * (int64_t)work.plane_ncubes;
+        if (!thread.exists || plane < 0 || plane >= work.nz)
+            continue;
+        if constexpr (tile::ragged) {
+            for (int i = 0; i < MARCH_WIDTH; i++)
+                if (has_point<tile, 0>(work, thread, i))
+                    planes->coarse[n + 1].at[i] = coarse[i];
+        } else {
+            planes->coarse[n + 1] = *(const struct both<T> *)coarse;
+        }
     }
 }
 
@@ -291,8 +298,9 @@ march_blended_along_z(const struct march_work &work,
     struct march_reach reach = {{all, all}, all, all};
     if (thread.exists && thread.in_tile_x)
         for (int i = 0; i < MARCH_WIDTH; i++)
-            reach.x[i] =
-                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+            if (has_point<tile, MARCH_ODD_X>(work, thread, i))
+                reach.x[i] =
+                    march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
     if (thread.exists && thread.in_tile_y)
         reach.y = march_reach_at<spline>(thread.ky, work.ny);
     const bool border =
@@ -301,15 +309,16 @@ march_blended_along_z(const struct march_work &work,
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
     struct long_planes<T> planes = {
     };
+    const int last = (tile::ragged ? min(end, work.odd_nz) : end) + 1;
     unsigned stage = 0, to_fetch = 0;
     int next = begin;
 
     load_coarse<tile>(work, thread, place.coarse, begin, &planes);
     for (int i = 0; i + 1 < tile::nstages; i++)
-        fetch_next<tile>(work, view, thread, begin, end + 1, &next, &to_fetch,
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
                          &place);
 #pragma unroll 1
-    for (int z = begin; z <= end; z++) {
+    for (int z = begin; z < last; z++) {
         const int odd_z = z - tile::odd_lag;
         const bool has_odd = odd_z >= begin;
         const struct march_step step = {z,
@@ -320,15 +329,16 @@ march_blended_along_z(const struct march_work &work,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, s_block, thread, reach, step, NULL, NULL
+            work, view, s_block, thread, reach, step, NULL, NULL, 0
         };
 
         wait_async_but<tile::nstages - 2>();
-        fetch_next<tile>(work, view, thread, begin, end + 1, &next, &to_fetch,
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
                          &place);
-        if (!tile::decode) {
-            m.even_symbols = symbols_at(work, view, thread, z);
-            m.odd_symbols = symbols_at(work, view, thread, odd_z);
+        m.split = place.split >> MARCH_NCLASSES * (tile::nstages - 1);
+        if (!tile::decode && !tile::ragged) {
+            m.even_symbols = symbols_at<tile>(work, view, thread, z);
+            m.odd_symbols = symbols_at<tile>(work, view, thread, odd_z);
         }
         for (int n = 0; n + 1 < LONG_NREACHED; n++)
             planes.coarse[n] = planes.coarse[n + 1];
@@ -379,7 +389,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
 {
     __shared__ struct march_shared<T> s_block;
     const struct cuda_chunk &state = begin_chunk(batch);
-    if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
+    if (!chunk_applies(state) || !plan_marches_blended(state, l) ||
+        !values_are_even<tile::decode>(state))
         return;
     march_blended_block<tile>(batch, shape, l, &s_block);
 }
@@ -395,7 +406,7 @@ predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
 {
     const uint32_t n[] = {(uint32_t)work.nx, (uint32_t)work.ny,
                           (uint32_t)work.nz};
-    const int64_t stride[] = {1, 2 * (int64_t)work.nx,
+    const int64_t stride[] = {1, (int64_t)work.fine_row,
                               (int64_t)work.fine_plane};
     int best = -1, npredictions = 0;
     T sum = 0;
@@ -416,13 +427,27 @@ predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
     return sum * TERP_SHARE(T, npredictions);
 }
 
-/* Returns the number of rows of points without an even point above them along y
- * or z, in a brick. */
+/* Returns the number of rows of points of three odd dimensions without an even
+ * point above them along y, in a brick; last_z_nrows: of others without one
+ * along z. With an odd extent every point has an even point above it. */
 static __host__ __device__ __forceinline__ uint32_t
-last_nrows(const struct march_work &work)
+last_y_nrows(const struct march_work &work)
 {
-    return (uint32_t)(work.nz + work.ny - 1);
+    return work.odd_ny == work.ny ? (uint32_t)work.odd_nz : 0;
 }
+
+static __host__ __device__ __forceinline__ uint32_t
+last_z_nrows(const struct march_work &work)
+{
+    return work.odd_nz == work.nz
+               ? (uint32_t)(work.odd_ny - (work.odd_ny == work.ny))
+               : 0;
+}
+
+/* The tile of a single point: its constants are those of any ragged tile. */
+template <typename T, bool decode>
+using last_tile =
+    march_tile<T, decode, march_blended, 32, 16, 2, 1, false, true>;
 
 /* Grid: x = points, LAST_NTHREADS per block; y = chunks. Each thread makes one
  * point. No shared memory but a copy of the chunk's state. */
@@ -437,34 +462,32 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     constexpr int ODD = MARCH_NCLASSES - 1;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state) || !plan_marches_blended<decode>(state, l))
+    if (!chunk_applies(state) || !plan_marches_blended(state, l))
         return;
     copy_state(batch, threadIdx.x, LAST_NTHREADS, &chunk);
     uint64_t left = blockIdx.x * (uint64_t)LAST_NTHREADS + threadIdx.x;
-    const uint32_t x = (uint32_t)split(&left, (uint64_t)work.nx);
-    const uint32_t row = (uint32_t)split(&left, last_nrows(work));
+    const uint32_t x = (uint32_t)split(&left, (uint64_t)work.odd_nx);
+    const uint32_t nlast_y = last_y_nrows(work);
+    const uint32_t row = (uint32_t)split(&left, nlast_y + last_z_nrows(work));
     if (left >= batch.d_layout->nbricks)
         return;
-    const bool last_y = row < (uint32_t)work.nz;
-    const uint32_t y = last_y ? (uint32_t)work.ny - 1 : row - (uint32_t)work.nz;
+    const bool last_y = row < nlast_y;
+    const uint32_t y = last_y ? (uint32_t)work.ny - 1 : row - nlast_y;
     const uint32_t z = last_y ? row : (uint32_t)work.nz - 1;
     const uint32_t cube[] = {x, y, z};
     const uint64_t brick_at = left * work.plane_ncubes * (uint64_t)work.nz;
-    const uint64_t at =
-        MARCH_NCLASSES * brick_at + (2 * (uint64_t)z + 1) * work.fine_plane +
-        (2 * (uint64_t)y + 1) * 2 * (uint64_t)work.nx + 2 * x + 1;
+    const uint64_t at = MARCH_NCLASSES * brick_at +
+                        (2 * (uint64_t)z + 1) * work.fine_plane +
+                        (2 * (uint64_t)y + 1) * work.fine_row + 2 * x + 1;
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.k = level_constants<T>(chunk, chunk.model.plan[l]);
-    struct march_thread thread = {};
-    thread.kx = x;
-    thread.ky = y;
-    place_symbols(work, &thread);
-    uint16_t *at_symbol = (uint16_t *)(symbols_at(work, view, thread, (int)z) +
-                                       work.class_byte_at[ODD]) +
-                          brick_at;
+    typedef last_tile<T, decode> tile;
+    const struct symbol_place place = symbol_place_of<tile, ODD>(work, x, y);
+    uint16_t *at_symbol = view.symbols + brick_at + work.class_at[ODD] +
+                          symbol_at<tile, ODD>(work, place, (int)z);
     const uint64_t work_at = work.class_at[ODD] + brick_at +
-                             (uint64_t)z * work.plane_ncubes +
-                             (uint64_t)y * (uint64_t)work.nx + x;
+                             (uint64_t)z * (work.odd_nx * work.odd_ny) +
+                             (uint64_t)y * (uint64_t)work.odd_nx + x;
     T *fine = decode ? view.dst : view.work;
     uint32_t symbol = decode ? *at_symbol : 0;
     const T made = make_long_point<T, decode>(
@@ -481,12 +504,16 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
 
 template <typename T, bool decode>
 static cudaError_t
-launch_last(const struct cuda_batch *batch, const struct march_work &work,
-            int l, cudaStream_t stream)
+launch_march_last(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
-    const uint64_t npoints =
-        last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
+    struct march_work work;
 
+    make_march_work<last_tile<T, decode>>(batch, l, &work);
+    const uint64_t npoints =
+        (uint64_t)(last_y_nrows(work) + last_z_nrows(work)) *
+        (uint64_t)work.odd_nx * batch->h_layout->nbricks;
+    if (npoints == 0)
+        return cudaSuccess;
     return launch_stage(batch, stream, spline_march_last<T, decode>,
                         div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
 }
@@ -498,12 +525,8 @@ launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
     struct march_work work;
     const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
-    const cudaError_t error =
-        launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
-                      tile::nthreads, tile::shared_nbytes, work, l);
-    return error == cudaSuccess
-               ? launch_last<T, tile::decode>(batch, work, l, stream)
-               : error;
+    return launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
+                         tile::nthreads, tile::shared_nbytes, work, l);
 }
 
 /* The most cubes along y for which tiles of 32 x 32 cubes are used, which suit

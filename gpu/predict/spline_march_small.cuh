@@ -54,11 +54,11 @@ __launch_bounds__(small_tiles<decode>::nthreads, 1)
     typedef small_tiles<decode> tiles;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state))
+    if (!chunk_applies(state) || !values_are_even<decode>(state))
         return;
-    if (plan_marches_blended<decode>(state, l)) {
+    if (plan_marches_blended(state, l)) {
         march_blended_block<typename tiles::blended>(batch, work, l, &s_block);
-    } else if (plan_marches<float, decode>(state, l)) {
+    } else if (plan_marches<float>(state, l)) {
         const unsigned spline = state.model.plan[l].spline;
         if (spline == TERP_SPLINE_NATURAL)
             march_block<typename tiles::cubic, TERP_SPLINE_NATURAL>(
@@ -99,9 +99,6 @@ launch_march_small(const struct cuda_batch *batch, int l, cudaStream_t stream)
     if (error != cudaSuccess)
         return error;
     const uint64_t nblocks = make_march_work<cut>(batch, l, &work);
-    error = launch_shared(batch, stream, spline_march_small<decode>, nblocks,
-                          tiles::nthreads, tiles::shared_nbytes, work, l);
-    return error == cudaSuccess
-               ? launch_last<float, decode>(batch, work, l, stream)
-               : error;
+    return launch_shared(batch, stream, spline_march_small<decode>, nblocks,
+                         tiles::nthreads, tiles::shared_nbytes, work, l);
 }

@@ -385,7 +385,10 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
         else if (blend == CHECK_MARCHES && l == 1)
             plan = {marched[r % (is_large ? 3 : 2)],
-                    (uint8_t)(r >> 16 & 1 ? 0x55 : 0), plan.bound_ratio};
+                    (uint8_t)(r >> 16 & 1   ? 0x55
+                              : r >> 17 & 1 ? r >> 24 & 0x3F
+                                            : 0),
+                    plan.bound_ratio};
         else if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
@@ -617,9 +620,10 @@ full_blending_equals_the_cpu_for_all_shapes(void **state)
 }
 
 /* From less than a tile to several, cut by one or more cubes in every
- * dimension; cut segments, bricks and boxes. Also chunks that cannot be
- * predicted plane by plane: odd extents, rows of an odd number of cubes,
- * unaligned values. Each plan takes a third of the fields of a shape. */
+ * dimension; cut segments, bricks and boxes. Then chunks for ragged tiles: odd
+ * extents, rows of an odd number of cubes; some chunks are unaligned or have
+ * special values. The last has bricks of odd extents, which are not marched
+ * through. Each plan takes a third of the fields of a shape. */
 static void
 all_marched_shapes(int plan)
 {
@@ -630,7 +634,10 @@ all_marched_shapes(int plan)
         {3, false, {130, 4, 12}},  {4, true, {3, 44, 18, 68}},
         {3, false, {26, 12, 16}},  {3, false, {20, 90, 24}},
         {3, false, {63, 40, 64}},  {3, false, {40, 41, 64}},
-        {3, false, {40, 40, 70}},
+        {3, false, {40, 40, 70}},  {3, false, {64, 64, 65}},
+        {3, false, {67, 35, 131}}, {3, false, {5, 5, 5}},
+        {3, false, {7, 6, 5}},     {3, false, {18, 135, 46}},
+        {3, false, {37, 71, 139}}, {4, true, {3, 20, 19, 33}},
     };
     static const enum terp_field fields[] = {
         TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,    TERP_FIELD_NOISE,
