@@ -138,8 +138,8 @@ def test_files_and_shards_hold_all_samples(path, tmp_path, monkeypatch):
     assert sorted(sum(found, [])) == list(range(145))
     assert [len(share) for share in shares] == list(map(len, found))
     equal = [list(map(int, samples.shard(i, 3))) for i in range(3)]
-    assert len({len(share) for share in equal}) == 1
-    assert len(set(sum(equal, []))) == 3 * len(equal[0]) > 50
+    assert list(map(len, equal)) == [48, 48, 48]
+    assert len(set(sum(equal, []))) == 144
     # Shards of shards, as ranks with workers.
     nested = [list(map(int, samples.shard(1, 3).shard(i, 2, equal=False)))
               for i in range(2)]
@@ -148,6 +148,23 @@ def test_files_and_shards_hold_all_samples(path, tmp_path, monkeypatch):
         Samples(path, "y").shard(0, 2)
     with pytest.raises(ValueError, match="below the count"):
         samples.shard(2, 2)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("names, window", [("y", None), ("x", (7, 6))])
+def test_equal_shards_of_few_blocks(path, names, window, shuffle):
+    """All samples are in one block."""
+    samples = Samples(path, names, window=window, shuffle=shuffle, seed=3)
+    whole = [sample.tobytes() for sample in samples]
+    for count in 2, 3, 8:
+        shares = [samples.shard(i, count) for i in range(count)]
+        found = [[sample.tobytes() for sample in share] for share in shares]
+        assert [len(share) for share in shares] == list(map(len, found))
+        assert set(map(len, found)) == {len(whole) // count}
+        assert len(set(sum(found, []))) == len(whole) // count * count
+        assert set(sum(found, [])) <= set(whole)
+        if not shuffle:
+            assert sum(found, []) == whole[:len(whole) // count * count]
 
 
 def test_arrays_are_those_of_other_libraries(path):
@@ -225,13 +242,22 @@ def test_wrong_arguments(path, tmp_path):
             (ValueError, "x", {"window": (4, 4), "stride": (4,)}),
             (ValueError, "x", {"window": 4, "stride": 0}),
             (ValueError, "x", {"batch": 0}),
+            (ValueError, "x", {"batch": 1.5}),
             (ValueError, "x", {"mix": 0}),
+            (ValueError, "x", {"seed": -1}),
+            (ValueError, "x", {"seed": "a"}),
+            (ValueError, "x", {"threads": -1}),
+            (ValueError, "x", {"threads": 1.5}),
             (ValueError, [], {}),
             (ValueError, "x", {"device": "tpu"})]:
         with pytest.raises(error):
             Samples(path, names, **named)
     with pytest.raises(OSError):
         Samples(str(tmp_path / "no.h5"), "x")
+    for epoch in -1, "a":
+        with pytest.raises(ValueError, match="epoch"):
+            Samples(path, "x").set_epoch(epoch)
+    assert len(list(Samples(path, "x", threads=0))) == 100
 
 
 @pytest.mark.skipif("TERP_TEST_CUDART" not in os.environ,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from math import prod
+from math import inf, prod
+import operator
 import os
 import sys
 from pathlib import Path
@@ -226,10 +227,23 @@ def type_of(dtype: np.dtype[Any]) -> int:
     return number
 
 
+def whole(name: str, value: Any, least: int, most: float = inf) -> int:
+    """A whole number in these limits. ValueError names a wrong argument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or not least <= number <= most:
+        limits = (f"of at least {least}" if most == inf else
+                  f"from {least} to {most}")
+        raise ValueError(f"{name} {value!r} must be a whole number {limits}")
+    return number
+
+
 def thread_count(count: int | None) -> int:
-    """`count`, or for None all processors that this process may use."""
-    if count is not None:
-        return count
+    """`count`, or for None and 0 all processors that this process may use."""
+    if count is not None and (number := whole("threads", count, 0)) > 0:
+        return number
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

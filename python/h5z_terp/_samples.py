@@ -114,12 +114,22 @@ class _Plan:
         return found.ravel()
 
 
+def _cut(order: NDArray[np.int64], start: int, count: int
+         ) -> NDArray[np.int64]:
+    """The samples from `start` to `start + count` of an order of blocks."""
+    sizes = order[:, 3]
+    begins = sizes.cumsum() - sizes
+    first = np.clip(start - begins, 0, sizes)
+    last = np.clip(start + count - begins, 0, sizes)
+    return np.stack([*order[:, :2].T, order[:, 2] + first, last - first], axis=1)
+
+
 class _Block(NamedTuple):
     """The values of a block, for each dataset, and where its samples lie."""
 
     values: list[Any]
     box: list[range]
-    ntaken: int  # samples that are taken
+    taken: range  # the numbers of the samples that are taken
 
     def sample(self, window: _Window, number: int) -> list[Any]:
         if window.is_row:
@@ -183,7 +193,7 @@ class Samples:
     numpy, CuPy and PyTorch have DLPack for other libraries.
 
     Raises KeyError, OSError and ValueError, when it is made, for datasets that
-    are missing or do not fit; and in an iteration the errors of ``read``.
+    are missing or do not fit, and for wrong numbers; and in an iteration the errors of ``read``.
     Threads may iterate at the same time.
     """
 
@@ -197,8 +207,10 @@ class Samples:
         if device not in _BLOCK_NBYTES:
             raise ValueError(f"device {device!r} must be None, \"cpu\" or "
                              "\"cuda\"")
-        if mix < 1 or (batch is not None and batch < 1):
-            raise ValueError("mix and batch must be at least 1")
+        mix = _codec.whole("mix", mix, 1)
+        batch = None if batch is None else _codec.whole("batch", batch, 1)
+        seed = None if seed is None else _codec.whole("seed", seed, 0)
+        _codec.thread_count(threads)
         self.paths = [os.fspath(path) for path in (
             [paths] if isinstance(paths, (str, os.PathLike)) else paths)]
         self.is_single = isinstance(names, str)
@@ -232,13 +244,14 @@ class Samples:
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the number that together with the seed gives the order."""
-        self.epoch = epoch
+        self.epoch = _codec.whole("epoch", epoch, 0)
 
     def shard(self, index: int, count: int, *, equal: bool = True) -> Samples:
-        """A copy that has the ``index``-th of ``count`` shares of the samples:
-        other blocks than all other shares. With ``equal`` all shares have the
-        same number of samples, as ranks that train together need; up to a block's
-        samples are then left out, others in each order. Shards of shards are
+        """A copy that has the ``index``-th of ``count`` shares of the samples.
+        With ``equal`` all shares have the same number of samples, as ranks that
+        train together need; fewer than ``count`` samples are then left out, others
+        in each order, and two shares may read one block, each for samples of its
+        own. Without it each share has blocks of its own. Shards of shards are
         possible. Needs a seed if ``shuffle``, so that all shares have one order;
         ValueError otherwise."""
         if not 0 <= index < count:
@@ -257,25 +270,25 @@ class Samples:
         return np.random.default_rng(seed)
 
     def _order(self) -> NDArray[np.int64]:
-        """What an iteration reads: rows of the file, the block, and the number of
-        its samples that are taken."""
+        """What an iteration reads: rows of the file, the block, the first of its
+        samples that are taken, and their number."""
         order = np.concatenate([np.stack(
-            [np.full(plan.nblocks, i), np.arange(plan.nblocks), plan.sizes()],
+            [np.full(plan.nblocks, i), np.arange(plan.nblocks),
+             np.zeros(plan.nblocks, np.int64), plan.sizes()],
             axis=1) for i, plan in enumerate(self._plans)])
         if self.shuffle:
             order = self._generator(0).permutation(order)
         for index, count, equal in self._shards:
-            totals = [order[k::count, 2].sum() for k in range(count)]
-            order = order[index::count].copy()
             if equal:
-                # Leave out samples at the end.
-                excess = order[:, 2].cumsum() - min(totals)
-                order[:, 2] -= np.clip(excess, 0, order[:, 2])
-        return order[order[:, 2] > 0]
+                share = order[:, 3].sum() // count
+                order = _cut(order, index * share, share)
+            else:
+                order = order[index::count]
+        return order[order[:, 3] > 0]
 
     def __len__(self) -> int:
         """The number of samples, or of batches, of an iteration."""
-        total = int(self._order()[:, 2].sum())
+        total = int(self._order()[:, 3].sum())
         if self.batch is None:
             return total
         return total // self.batch if self.drop_last else -(-total // self.batch)
@@ -283,7 +296,7 @@ class Samples:
     # ---- reading ----
 
     def _load(self, files: Mapping[int, _File], number: int, block: int,
-              count: int) -> _Block:
+              first: int, count: int) -> _Block:
         box = self._plans[number].box(block)
         selection = tuple(
             slice(along[0] * step, along[-1] * step + size)
@@ -294,7 +307,7 @@ class Samples:
                   for dataset in files[number].datasets]
         if self.device == "cuda":
             _device.Library(values[0]).finish()
-        return _Block(values, box, count)
+        return _Block(values, box, range(first, first + count))
 
     def _blocks(self, order: list[list[int]]) -> Iterator[_Block]:
         """Reads blocks ahead, and hands them over in their order."""
@@ -329,8 +342,7 @@ class Samples:
         try:
             while group := list(itertools.islice(
                     blocks, self.mix if self.shuffle else 1)):
-                places = [(block, i) for block in group
-                          for i in range(block.ntaken)]
+                places = [(block, i) for block in group for i in block.taken]
                 if self.shuffle:
                     places = [places[i] for i in dice.permutation(len(places))]
                 for block, i in places:
