@@ -1,6 +1,7 @@
 """h5z_terp.read and h5z_terp.write give what h5py gives, whatever the dataset,
 the selection and the number of threads."""
 
+from concurrent.futures import ThreadPoolExecutor
 import threading
 
 import h5py
@@ -350,6 +351,47 @@ def test_threads_that_read_at_once(file):
     for thread in crew:
         thread.join()
     assert not wrong
+
+
+def test_threads_that_read_small_chunks(file):
+    """Most of the time is in HDF5, which one thread may call at a time."""
+    data = make(file, chunks=(8, 8, 8))
+    expected = data[...]
+    with ThreadPoolExecutor(4) as crew:
+        for read in crew.map(lambda _: h5z_terp.read(data), range(40)):
+            same(read, expected)
+
+
+def test_streams_are_fetched_and_stored_under_the_lock_of_h5py(file, monkeypatch):
+    from h5py._objects import phil
+
+    held = []
+
+    class Watched:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            if name.endswith("direct_chunk"):
+                free = crew.submit(phil.acquire, False).result()
+                if free:
+                    crew.submit(phil.release).result()
+                held.append((name, not free))
+            return getattr(self.inner, name)
+
+    def open_watched(dataset):
+        storage = opened(dataset)
+        storage.id = Watched(storage.id)
+        return storage
+
+    opened = _datasets._open
+    data = make(file)
+    monkeypatch.setattr(_datasets, "_open", open_watched)
+    with ThreadPoolExecutor(1) as crew:
+        h5z_terp.read(data)
+        h5z_terp.write(data, VALUES)
+    assert set(held) == {("read_direct_chunk", True),
+                         ("write_direct_chunk", True)}
 
 
 def test_few_large_chunks_take_several_threads(file, monkeypatch):

@@ -156,8 +156,11 @@ class _Storage:
 
     def fetch(self, piece: _Piece) -> bytes | None:
         """A chunk's stream; None if HDF5 must read the chunk."""
+        from h5py import _objects
+
         try:
-            skipped, stream = self.id.read_direct_chunk(piece.offset)
+            with _objects.phil:  # h5py 3.14 calls HDF5 here without its lock
+                skipped, stream = self.id.read_direct_chunk(piece.offset)
         except (OSError, RuntimeError, ValueError):
             # HDF5 knows whether the chunk was never written, or what is wrong.
             return None
@@ -585,7 +588,10 @@ def _is_simple(storage: _Storage, ranges: list[_Range] | None,
 
 
 def _store(storage: _Storage, piece: _Piece, stream: bytes) -> None:
-    storage.id.write_direct_chunk(piece.offset, stream, 0)
+    from h5py import _objects
+
+    with _objects.phil:  # as in fetch
+        storage.id.write_direct_chunk(piece.offset, stream, 0)
 
 
 def _whole_pieces(storage: _Storage, ranges: list[_Range],
