@@ -488,12 +488,15 @@ def test_values_that_do_not_fit_are_refused(file):
         h5z_terp.write(data, np.zeros((3, 4, 5)))
 
 
-def test_files_for_reading_are_not_written(tmp_path):
+@pytest.mark.parametrize("driver", [{}, {"driver": "core"}])
+def test_files_for_reading_are_not_written(tmp_path, driver):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         make(file)
-    with h5py.File(tmp_path / "a.h5") as file:
-        with pytest.raises(OSError):
-            h5z_terp.write(file["a"], VALUES)
+    with h5py.File(tmp_path / "a.h5", **driver) as file:
+        before = streams_of(file["a"])
+        with pytest.raises(OSError, match="no write intent"):
+            h5z_terp.write(file["a"], VALUES + 1)
+        assert streams_of(file["a"]) == before
 
 
 def test_partial_chunks_without_filter(file):

@@ -553,7 +553,9 @@ def write(dataset: Any, values: Any, selection: Any = (), *,
     if device == "cpu" and _device.has(values):
         values = _device.Library(values).to_host(values)
     ranges = _ranges_of(selection, dataset.shape) if dataset.shape else None
-    storage = _open(dataset) if ranges and 0 not in _shape_of(ranges) else None
+    # h5py refuses to write to a file that is open for reading.
+    storage = (_open(dataset) if ranges and 0 not in _shape_of(ranges) and
+               dataset.file.mode != "r" else None)
     arrays = _device.Library(values) if _device.has(values) else None
     if arrays is None:
         values = np.asarray(values)
