@@ -1,6 +1,8 @@
 """What users of h5py and hdf5plugin expect: objects for ``compression``, digits
 and bits, filter options read back, shapes of chunks, and the configuration."""
 
+from decimal import Decimal
+from fractions import Fraction
 import json
 import re
 import subprocess
@@ -82,6 +84,35 @@ print(seen, len(caught), "odd" in str(caught[0].message))
     assert run(script) == "[1, 2] 1 True\n"
 
 
+@pytest.mark.parametrize("settings", [
+    {"rel": "1e-3"}, {"rel": True}, {"rel": [1e-3]}, {"abs": 10**400},
+    {"rel": np.array([1e-3])}, {"lossless": "yes"}, {"lossless": 2},
+    {"pwr": 1e-3, "floor": "1"}, {"rel": 1, "missing": "a"},
+    {"rel": 1, "missing": True}, {"rel": 1, "valid_range": ("0", 1)},
+    {"rel": 1, "dims": 3}, {"rel": 1, "dims": (1.5,)}, {"rel": 1, "dims": (0,)},
+    {"rel": 1, "dims": (2**32,)}, {"rel": 1, "dims": (1, 2, 3, 4)},
+    {"rel": 1, "keep_sign": ["chunk"]}, {"rel": 1, "pipeline": 1},
+    {"rel": 1, "members": ["a"]}, {"rel": 1, "members": {"a": 1}},
+    {"rel": 1, "members": {1.5: {"abs": 1}}},
+    {"rel": 1, "members": {2**32: {"abs": 1}}}], ids=repr)
+def test_arguments_of_wrong_kinds_are_named(settings):
+    with pytest.raises(ValueError, match=list(settings)[-1].rstrip("s")
+                       if settings != {"abs": 10**400} else "finite"):
+        Terp(**settings)
+
+
+@pytest.mark.parametrize("settings", [
+    {"lossless": 1}, {"lossless": np.True_}, {"rel": np.float32(0.25)},
+    {"abs": np.int8(3)}, {"pwr": np.array(0.5), "floor": np.float64(1)},
+    {"psnr": Fraction(121, 2)}, {"abs": Decimal("0.5"), "missing": np.uint8(7)}],
+    ids=repr)
+def test_configurations_are_json(settings):
+    config = Terp(**settings).config
+    kinds = {type(value) for value in json.loads(json.dumps(config)).values()}
+    assert kinds == {bool} if "lossless" in settings else kinds <= {int, float}
+    assert Terp(**config) == Terp(**settings)
+
+
 # ---- text ----
 
 
@@ -101,6 +132,8 @@ def test_text_is_read_as_the_tool_reads_it():
         Terp.from_text("rel=1, abs=1")
     with pytest.raises(ValueError, match="no such setting: 'a=1'"):
         Terp.from_text("a=1")
+    with pytest.raises(TypeError, match="None is not a text"):
+        Terp.from_text(None)
 
 
 # ---- digits and bits ----
@@ -248,6 +281,13 @@ def test_large_mantissas():
             Terp(abs=1.0, missing=-1.0))
 
 
+@pytest.mark.parametrize("options", ["213", (2, 1, 3.5), (2, "1", 3),
+                                     (2, 1, 2**32), (2, -2**31 - 1, 3)])
+def test_options_are_words(options):
+    with pytest.raises(ValueError, match="whole number"):
+        Terp.from_filter_options(options)
+
+
 def test_no_options_mean_lossless():
     assert Terp.from_filter_options(()) == Terp(lossless=True)
 
@@ -371,6 +411,16 @@ def test_chunks_are_those_of_the_tool(tmp_path):
     assert found == [h5z_terp.chunks(shape, "f4") for shape in SHAPES]
 
 
+def test_chunks_of_tables(tmp_path):
+    assert h5z_terp.chunks((None,), PARTICLES.dtype) == h5z_terp.chunks((None,))
+    assert h5z_terp.chunks((9, 9), np.dtype(("f4", (3,)))) == (9, 9)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset(
+            "a", data=PARTICLES, compression=Terp(lossless=True),
+            chunks=h5z_terp.chunks(PARTICLES.shape, PARTICLES.dtype))
+        assert file["a"].chunks == PARTICLES.shape
+
+
 def test_chunks_of_growing_and_odd_shapes():
     assert h5z_terp.chunks((None, 721, 1440)) == h5z_terp.chunks((0, 721, 1440))
     assert h5z_terp.chunks((None, 721, 1440))[0] > 1
@@ -381,6 +431,9 @@ def test_chunks_of_growing_and_odd_shapes():
         h5z_terp.chunks(())
     with pytest.raises(ValueError, match="no chunks"):
         h5z_terp.chunks((5, -1))
+    for shape in 5, "ab", (5.5, 5):
+        with pytest.raises(ValueError, match="no chunks"):
+            h5z_terp.chunks(shape)
     with pytest.raises(TypeError, match="datetime64"):
         h5z_terp.chunks((64, 64), "M8[s]")
 

@@ -223,6 +223,17 @@ def test_complex_fill_value(tmp_path):
     assert (read[10:20] == 3 - 4j).all() and abs(read - values).max() <= 1e-3
 
 
+def test_arrays_have_no_members():
+    codecs = [type(numcodecs.get_codec({"id": "terp"}))]
+    if is_v3:
+        from h5z_terp.zarr import TerpBytesCodec, TerpCodec
+
+        codecs += [TerpCodec, TerpBytesCodec]
+    for codec in codecs:
+        with pytest.raises(ValueError, match="members"):
+            codec(rel=1e-3, members={"x": {"abs": 1}})
+
+
 @only_v3
 def test_wrong_arrays_and_chunks(tmp_path):
     from h5z_terp.zarr import TerpCodec

@@ -44,13 +44,20 @@ def chunks(shape: Sequence[int | None], dtype: DTypeLike = np.float32
     ``shape`` has the slowest dim first; None or 0 is a dim that begins empty and
     grows. Readers of few values decode whole chunks, so choose smaller chunks
     for a program that reads few values at a time. The size does not depend on
-    ``dtype``, a type of numpy; TypeError if terp does not compress it.
-    ValueError for a shape without dims, because HDF5 does not compress scalars.
+    ``dtype``, a type of numpy, also a structured one; TypeError if terp does not
+    compress it. ValueError for a shape without dims, because HDF5 does not
+    compress scalars.
     """
-    _codec.type_of(np.dtype(dtype))
-    dims = [0 if dim is None else int(dim) for dim in shape]
-    if not dims or min(dims) < 0:
-        raise ValueError(f"a dataset of shape {tuple(shape)} has no chunks")
+    base = np.dtype(dtype).base
+    if base.names is None:
+        _codec.type_of(base)
+    try:
+        dims = [0 if dim is None else _codec.whole("shape", dim, 0)
+                for dim in shape]
+    except (TypeError, ValueError):
+        dims = []
+    if not dims:
+        raise ValueError(f"a dataset of shape {shape!r} has no chunks") from None
     inner = [dim or _NVALUES for dim in dims[-_NINNER:]]
     side = _side(inner)
     found = [_share(dim, side) for dim in inner]

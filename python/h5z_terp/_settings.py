@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import functools
 import inspect
 import math
-import operator
 from typing import (TYPE_CHECKING, Any, Literal, Optional, Tuple, TypedDict,
                     TypeVar, Union, cast, get_args)
 
@@ -34,6 +33,7 @@ _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # The pointwise bounds of netCDF's quantization: half a unit of the last digit of
 # the largest value of so many digits, and half of the last bit.
 _MAX_DIGITS, _MAX_BITS = 15, 52
+_MAX_WORD = 2**32 - 1  # of the filter's options
 
 # What a member's bound may have.
 _OF_MEMBERS = {"abs", "rel", "pwr", "psnr", "lossless", "keep_sign", "pipeline",
@@ -91,9 +91,24 @@ def shows_settings(function: _Function) -> _Function:
     return function
 
 
-def _plain(number: Any) -> Any:
-    """A number of numpy as a number of Python, for JSON."""
-    return number.item() if isinstance(number, np.generic) else number
+def _number(name: str, value: Any) -> float | int:
+    """A number of Python, for JSON. ValueError for anything else."""
+    if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
+        value = value.item()
+    if (isinstance(value, (bool, np.ndarray)) or
+            not hasattr(type(value), "__float__")):
+        raise ValueError(f"{name} {value!r} must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    return value if isinstance(value, int) and number < math.inf else number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or value in (0, 1):
+        return bool(value)
+    raise ValueError(f"{name} {value!r} must be True or False")
 
 
 def _numbers(of: str) -> Mapping[str, int]:
@@ -102,28 +117,18 @@ def _numbers(of: str) -> Mapping[str, int]:
     return _codec.numbers(of)
 
 
-def _count(name: str, count: Any, most: int) -> int:
-    try:
-        number = operator.index(count)
-    except TypeError:
-        number = 0
-    if isinstance(count, bool) or not 1 <= number <= most:
-        raise ValueError(f"{name} {count!r} must be a whole number from 1 to "
-                         f"{most}")
-    return number
-
-
 def _pointwise(name: str, count: Any) -> float:
     """The pointwise bound that keeps `count` digits or bits."""
     if name == "digits":
-        return float(f"5e-{_count(name, count, _MAX_DIGITS) + 1}")
-    return math.ldexp(1, -_count(name, count, _MAX_BITS) - 1)
+        return float(f"5e-{_codec.whole(name, count, 1, _MAX_DIGITS) + 1}")
+    return math.ldexp(1, -_codec.whole(name, count, 1, _MAX_BITS) - 1)
 
 
 def _ends_of(valid_range: Any) -> ValidRange:
     """Both ends as numbers; None: no limit."""
     try:
-        least, largest = (None if end is None else float(end)
+        least, largest = (None if end is None else
+                          float(_number("valid_range", end))
                           for end in valid_range)
     except (TypeError, ValueError):
         raise ValueError(
@@ -133,9 +138,26 @@ def _ends_of(valid_range: Any) -> ValidRange:
             None if largest == math.inf else largest)
 
 
-def _members_of(members: Members | None) -> dict[str | int, Terp]:
+def _dims_of(dims: Any) -> tuple[int, ...]:
+    try:
+        found = tuple(_codec.whole("dims", dim, 1, _MAX_WORD) for dim in dims)
+    except TypeError:
+        found = (0,) * _codec.MAX_RANK
+    if len(found) >= _codec.MAX_RANK:
+        raise ValueError(f"dims {dims!r} must be one to three positive numbers")
+    return found
+
+
+def _members_of(members: Any) -> dict[str | int, Terp]:
     found = {}
+    if not isinstance(members or {}, Mapping):
+        raise ValueError(f"members {members!r} must be a dict of names and bounds")
     for name, bound in (members or {}).items():
+        if not isinstance(name, str):
+            _codec.whole("the hash of a member", name, 0, _MAX_WORD)
+        if not isinstance(bound, Mapping):
+            raise ValueError(f"the bound {bound!r} of member {name!r} must be a "
+                             "Terp, such as Terp(abs=0.1), or its arguments")
         own = bound if isinstance(bound, Terp) else Terp(**bound)
         more = sorted(set(own.config) - _OF_MEMBERS)
         if more:
@@ -224,7 +246,8 @@ class Terp(Mapping[str, Any]):
                  format: Format | None = None,
                  members: Members | None = None) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
-                  "digits": digits, "bits": bits, "lossless": lossless or None}
+                  "digits": digits, "bits": bits,
+                  "lossless": _flag("lossless", lossless) or None}
         given = {name: bound for name, bound in bounds.items()
                  if bound is not None}
         if len(given) != 1:
@@ -233,12 +256,14 @@ class Terp(Mapping[str, Any]):
         name, bound = given.popitem()
         if name in ("digits", "bits"):
             name, bound = "pwr", _pointwise(name, bound)
-        self._dims = tuple(int(d) for d in dims)
-        if len(self._dims) >= _codec.MAX_RANK or min(self._dims, default=1) < 1:
-            raise ValueError("dims must be one to three positive numbers")
+        elif name != "lossless":
+            bound = _number(name, bound)
+        floor = None if floor is None else _number("floor", floor)
+        missing = None if missing is None else _number("missing", missing)
+        self._dims = _dims_of(dims)
         self._params = params = _codec.Params()
         params.bound_mode = _MODES[name]
-        params.bound = 0.0 if lossless else float(bound)
+        params.bound = 0.0 if name == "lossless" else float(bound)
         params.size = _codec.PARAMS_NBYTES
         if floor is not None:
             params.floor = float(floor)
@@ -250,7 +275,7 @@ class Terp(Mapping[str, Any]):
         for member, value in (("pipeline", pipeline), ("predictor", predictor),
                               ("effort", effort), ("keep_sign", keep_sign)):
             known = _numbers(member)
-            if value not in known:
+            if not isinstance(value, str) or value not in known:
                 raise ValueError(f"{member} {value!r} must be one of "
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
@@ -263,11 +288,11 @@ class Terp(Mapping[str, Any]):
             missing = None
         self._missing = None if missing is None else float(missing)
         self._members = _members_of(members)
-        words = {name: _plain(bound), "floor": _plain(floor),
+        words = {name: bound, "floor": floor,
                  "keep_sign": keep_sign,
                  "valid_range": valid_range if params.has_valid_range else None,
-                 "missing": _plain(missing),
-                 "pipeline": pipeline, "predictor": predictor, "effort": effort,
+                 "missing": missing, "pipeline": pipeline,
+                 "predictor": predictor, "effort": effort,
                  "dims": self._dims, "format": params.format or None,
                  "members": {name: own.config
                              for name, own in self._members.items()} or None}
@@ -328,6 +353,8 @@ class Terp(Mapping[str, Any]):
 
         ``text`` gives a text back. Raises ValueError if the text is not valid.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is not a text")
         return cls.from_filter_options(_codec.read_settings(text))
 
     @property
@@ -458,6 +485,15 @@ def _settings_of(params: _codec.Params) -> dict[str, Any]:
         if number not in names:
             raise ValueError(f"the {member} {number} is unknown")
         settings[member] = names[number]
+    return settings
+
+
+def for_arrays(**bound: Any) -> Terp:
+    """Terp(**bound) for codecs of arrays, which have no members."""
+    settings = Terp(**bound)
+    if settings._members:
+        raise ValueError("members: arrays of Zarr have none; only HDF5's "
+                         "compounds do")
     return settings
 
 

@@ -152,7 +152,9 @@ def _read_layout(reader: _Reader, params: _codec.Params
 def parse(options: Sequence[int]) -> Words:
     """Reads any form of cd_values. ValueError if terp refuses the words."""
     params = _codec.Params(size=_codec.PARAMS_NBYTES, bound_mode=_ABSOLUTE)
-    words = [int(word) & 0xFFFFFFFF for word in options]
+    # Some programs read words as signed numbers.
+    words = [_codec.whole("the filter option", word, -2**31, 2**32 - 1) & 0xFFFFFFFF
+             for word in options]
     if not words:
         return Words(params, None, (), None, {})
     mode = words[0]

@@ -11,7 +11,8 @@ import numpy as np
 from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray_like, ndarray_copy
 
-from ._settings import Settings, Terp, bound_is_named, decompress, shows_settings
+from ._settings import (Settings, bound_is_named, decompress, for_arrays,
+                        shows_settings)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class TerpCodec(Codec):
     """``TerpCodec(rel=1e-3)`` takes the arguments of ``h5z_terp.Terp``.
 
-    Chunks of a dtype that terp does not compress raise TypeError. Without
-    arguments the codec only decodes.
+    Chunks of a dtype that terp does not compress raise TypeError, and bounds of
+    members ValueError. Without arguments the codec only decodes.
 
     Like other codecs of numcodecs, it keeps the order of values in memory: for
     an array in Fortran order (Zarr's ``order="F"``), the transposed array.
@@ -32,7 +33,7 @@ class TerpCodec(Codec):
     @shows_settings
     @bound_is_named
     def __init__(self, **settings: Unpack[Settings]) -> None:
-        self._settings = Terp(**settings) if settings else None
+        self._settings = for_arrays(**settings) if settings else None
 
     def encode(self, buf: Any) -> bytes:
         if self._settings is None:

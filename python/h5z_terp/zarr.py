@@ -15,7 +15,8 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
 
 from . import _codec, _device
-from ._settings import Settings, Terp, bound_is_named, decompress, shows_settings
+from ._settings import (Settings, Terp, bound_is_named, decompress, for_arrays,
+                        shows_settings)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,7 +28,7 @@ class TerpCodec(ArrayBytesCodec):
 
     Values that equal the array's fill value stay exact unless the fill value is
     zero. Creating an array of a dtype that terp does not compress raises
-    TypeError.
+    TypeError, and bounds of members raise ValueError.
     """
 
     is_fixed_size = False
@@ -37,7 +38,7 @@ class TerpCodec(ArrayBytesCodec):
     @shows_settings
     @bound_is_named
     def __init__(self, **settings: Unpack[Settings]) -> None:
-        object.__setattr__(self, "settings", Terp(**settings))
+        object.__setattr__(self, "settings", for_arrays(**settings))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TerpCodec:
@@ -141,7 +142,7 @@ class TerpBytesCodec(BytesBytesCodec):
     @bound_is_named
     def __init__(self, **settings: Unpack[Settings]) -> None:
         object.__setattr__(self, "settings",
-                           Terp(**settings) if settings else None)
+                           for_arrays(**settings) if settings else None)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TerpBytesCodec:
