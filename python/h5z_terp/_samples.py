@@ -192,8 +192,9 @@ class Samples:
     used after a fork. ``shard`` divides the samples among processes. Arrays of
     numpy, CuPy and PyTorch have DLPack for other libraries.
 
-    Raises KeyError, OSError and ValueError, when it is made, for datasets that
-    are missing or do not fit, and for wrong numbers; and in an iteration the errors of ``read``.
+    Raises KeyError, OSError and ValueError, when it is made, for wrong numbers
+    and for datasets that are missing or do not fit; and in an iteration the
+    errors of ``read``.
     Threads may iterate at the same time.
     """
 
