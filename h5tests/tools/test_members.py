@@ -125,6 +125,13 @@ class Members(ToolTest):
         self.assertEqual(found["/t.charge"]["max_error"], 0)
         with h5py.File(self.path("out.h5")) as file:
             self.assertIsNone(file["field"].chunks)  # no bound: copied
+        lines = self.expect(OK, "info", self.path("out.h5"))
+        self.assertRegex(lines, f" lossless, 3 own bounds +compound {N} +/t\n")
+
+    def test_short_lines_tell_of_bounds_of_members(self):
+        self.repack("--dataset", "t=1e-3", "--member", "id=lossless")
+        lines = self.expect(OK, "info", self.path("out.h5"))
+        self.assertRegex(lines, r" relative bound 0.001, 1 own bound\b")
 
     def test_wrong_members_are_refused(self):
         for option, said in [

@@ -112,7 +112,8 @@ append(char *text, size_t cap, const char *format, ...)
     va_end(arguments);
 }
 
-/* "relative bound 0.001", "lossless", ... and codings of version 2. */
+/* "relative bound 0.001", "lossless", ... the number of members with bounds of
+ * their own, and codings of version 2. */
 static void
 describe_terp(const struct tool_dataset *dataset,
               const struct info_summary *summary, char *text, size_t cap)
@@ -121,13 +122,16 @@ describe_terp(const struct tool_dataset *dataset,
 
     if (!terp_cd_is_coded(&dataset->cd))
         append(text, cap, "passed through");
-    else if (tool_is_lossless(dataset))
+    else if (tool_is_lossless(dataset) || terp_is_lossless(params))
         append(text, cap, "lossless");
     else
         append(text, cap, "%s bound %.6g",
                terp_bound_mode_name(params->bound_mode), params->bound);
     if (params->floor > 0)
         append(text, cap, ", floor %.6g", params->floor);
+    if (dataset->cd.nrules > 0)
+        append(text, cap, ", %d own bound%s", dataset->cd.nrules,
+               dataset->cd.nrules == 1 ? "" : "s");
     for (int i = 0; i < INFO_NCODINGS; i++)
         if (summary->nwith_coding[i] > 0)
             append(text, cap, ", %s", info_coding_name(i));
