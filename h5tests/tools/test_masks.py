@@ -3,7 +3,7 @@
 import sys
 import unittest
 
-from tool_case import FOUND, OK, TROUBLE, ToolTest
+from tool_case import FOUND, OK, TROUBLE, ToolTest, terp, warnings_of
 
 try:
     import h5py
@@ -158,6 +158,17 @@ class Masks(ToolTest):
             file["land"].dims[0].detach_scale(file["lat_v"])
             file["land"].dims[0].attach_scale(file["lat_u"])
         self.check_valid(self.repack(path, "--rel=1e-3", "--mask=land"))
+
+    def test_masks_of_no_or_all_values_are_told(self):
+        path, _ = self.write(-1e5, sea=np.ones((30, 40), "i1"))
+        for mask, message in (("land:2", "land: --mask land:2 masks no value\n"),
+                              ("sea:1", "sea: --mask sea:1 masks all values\n"),
+                              ("land:1", "")):
+            result = terp("repack", path, self.path("out.h5"), "--rel=1e-3",
+                          f"--mask={mask}", "--mask-fill")
+            self.assertEqual(result.returncode, OK, result.stderr)
+            self.assertEqual(warnings_of(result),
+                             message and f"terp repack: {message}")
 
     def test_wrong_masks_are_trouble(self):
         path, _ = self.write(name=np.bytes_(b"text"))

@@ -2,6 +2,7 @@
 #include "tools/repack/mask.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "codec/format/base.h"
 #include "tools/common/limit.h"
 #include "tools/common/range.h"
+#include "tools/common/text.h"
 
 /* ---- reading ---- */
 
@@ -71,21 +73,35 @@ read_numbers(const struct tool_dataset *in)
     return values;
 }
 
+/* A mask of none or of all values is probably the wrong number. */
+static void
+warn_of_mask(const struct repack_mask *mask, uint64_t nmasked, uint64_t n)
+{
+    if (nmasked == 0 || nmasked == n)
+        fprintf(stderr, "terp repack: %s: --mask %s masks %s\n",
+                tool_shown(mask->rule->variable), tool_shown(mask->rule->text),
+                nmasked == 0 ? "no value" : "all values");
+}
+
 static bool
 fill_in(struct repack *repack, const struct tool_dataset *in,
         struct repack_mask *mask)
 {
     const struct fills fills = fills_of(in);
     double *values = read_numbers(in);
+    uint64_t nmasked = 0;
 
     mask->flags = calloc(in->nvalues, 1);
     if (values == NULL || mask->flags == NULL) {
         free(values);
         return repack_fail(repack, mask->rule->variable, NULL);
     }
-    for (uint64_t i = 0; i < in->nvalues; i++)
+    for (uint64_t i = 0; i < in->nvalues; i++) {
         mask->flags[i] = is_masked(mask->rule, &fills, values[i]);
+        nmasked += mask->flags[i];
+    }
     free(values);
+    warn_of_mask(mask, nmasked, in->nvalues);
     while (mask->nleading + 1 < in->rank && in->dims[mask->nleading] == 1)
         mask->nleading++;
     mask->rank = in->rank - mask->nleading;
