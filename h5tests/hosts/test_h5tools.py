@@ -147,6 +147,19 @@ class ToolsTest(unittest.TestCase):
                         for value in values], "f4").reshape(field.shape)
         check(self, field, got, 1e-3 * value_range(field, 1e20), 1e20)
 
+    # As doc/cd_values.md says: nccopy -F does not replace filters.
+    @unittest.skipUnless(shutil.which("nccopy"), "no nccopy here")
+    def test_nccopy_compresses_what_was_deflated(self):
+        field = smooth((64, 64), "f4")
+        with h5py.File(self.again, "w") as file:
+            file.create_dataset("x", data=field, chunks=(64, 64),
+                                compression="gzip", shuffle=True)
+        run("nccopy", "-d", "0", self.again, self.plain)
+        run("nccopy", "-F", "x,%d,2,1,3" % FILTER, self.plain, self.small)
+        with h5py.File(self.small, "r") as file:
+            self.assertEqual(list(file["x"]._filters), [str(FILTER)])
+            check(self, field, file["x"][()], 1e-3 * value_range(field))
+
     # If h5repack cannot create a dataset, it keeps the input's settings.
     def test_wrong_words_leave_the_data_and_say_why(self):
         for options in [], ["--enable-error-stack"]:
