@@ -336,6 +336,18 @@ def test_members_have_bounds_of_their_own(tmp_path):
     assert abs(read["position"]["y"]).max() == 0
 
 
+def test_settings_of_a_table_of_many_members(tmp_path):
+    """Its filter has some hundred words."""
+    kinds = "f4", "i4", "f8", "S3"
+    dtype = np.dtype([(f"m{i}", kinds[i % 4]) for i in range(100)])
+    settings = Terp(rel=1e-3, members={f"m{4 * i}": Terp(abs=i + 1)
+                                       for i in range(16)})
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("a", (100,), dtype, compression=settings)
+        assert len(h5z_terp._hdf5.options_of(data)) > 150
+        assert Terp.from_dataset(data) == settings
+
+
 def test_members_are_settings():
     settings = Terp(rel=1e-3, members=MEMBERS)
     assert Terp(**json.loads(json.dumps(settings.config))) == settings

@@ -202,7 +202,7 @@ def function_of_h5py(name: str) -> Any:
         return None
 
 
-_MAX_NWORDS = 64  # of a filter that terp looks at
+_MAX_NWORDS = 256  # that HDF5 hands out; terp's are fewer
 
 
 def _filter_of(creation: Any, i: int) -> tuple[int, tuple[int, ...]]:
