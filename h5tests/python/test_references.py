@@ -149,6 +149,21 @@ def test_xarray_reads_kerchunks_references(tmp_path):
         assert 0 < abs(found["wave"] - VALUES).max() <= 1e-3
 
 
+@pytest.mark.parametrize("settings", [
+    Terp(rel=1e-3), Terp(rel=1e-3, members={"f0": {"abs": 1}})], ids=repr)
+def test_tables_do_not_disturb_virtualizarr(tmp_path, settings):
+    pytest.importorskip("virtualizarr", minversion="2")
+    path = tmp_path / "a.h5"
+    write(path)
+    with h5py.File(path, "a") as file:
+        file.create_dataset("t", data=np.ones(500, "f4,i4"), chunks=(500,),
+                            **settings)
+    found = zarr.open_group(parse(path), mode="r")
+    assert 0 < abs(found["wave"][...] - VALUES).max() <= 1e-3
+    with pytest.raises(h5z_terp.TerpError, match="compound values"):
+        found["t"][...]
+
+
 @pytest.mark.parametrize("package, module", [
     ("kerchunk", "kerchunk.hdf"),
     ("virtualizarr", "virtualizarr.parsers.hdf.filters")])

@@ -136,6 +136,7 @@ class TerpError(ValueError):
 # enum terp_status
 ERR_ARGUMENT = 1
 ERR_DEVICE = 11
+_CONTAINER = b"TERPR"  # of compound values; doc/format.md
 
 
 def status_text(status: int) -> str:
@@ -310,14 +311,22 @@ def bytes_of(stream: Any) -> NDArray[np.uint8]:
     return np.frombuffer(stream, np.uint8)
 
 
+def _refuse_container(stream: NDArray[np.uint8]) -> None:
+    if stream[:len(_CONTAINER)].tobytes() == _CONTAINER:
+        raise TerpError("the bytes are a chunk of compound values, coded by "
+                        "member: only HDF5 reads it")
+
+
 def decoded_chunk(stream: NDArray[np.uint8]) -> Chunk:
+    _refuse_container(stream)
     chunk = Chunk()
     _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
     return chunk
 
 
 def check_step(step: int) -> None:
-    if step < 1 or step & (step - 1) or step >= 2**64:
+    if (not hasattr(step, "__index__") or step < 1 or step & (step - 1) or
+            step >= 2**64):
         raise ValueError(f"the step {step} must be a power of two")
 
 
@@ -376,6 +385,7 @@ def try_encode(params: Params, chunk: Chunk, at: int, to: int, capacity: int,
 
 
 def inspect(stream: NDArray[np.uint8]) -> Info:
+    _refuse_container(stream)
     info = Info(size=ctypes.sizeof(Info))
     _check(_inspect(stream.ctypes.data, stream.nbytes, info))
     return info

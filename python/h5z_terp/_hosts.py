@@ -95,6 +95,14 @@ class _WithoutTerp:
         return getattr(self._dataset, name)
 
 
+def _config_of(options: Any) -> dict[str, Any]:
+    """Without bounds of members, which codecs do not have. They cannot decode
+    chunks with members, and say so."""
+    config = Terp.from_filter_options(options).config
+    config.pop("members", None)
+    return config
+
+
 def _teach_kerchunk(hdf: Any) -> None:
     reader = hdf.SingleHdf5ToZarr
     decode = reader._decode_filters
@@ -105,8 +113,7 @@ def _teach_kerchunk(hdf: Any) -> None:
             return decode(self, h5obj)
         from .numcodecs import TerpCodec
 
-        settings = Terp.from_filter_options(h5obj._filters[_NAME])
-        return [TerpCodec(**settings.config),
+        return [TerpCodec(**_config_of(h5obj._filters[_NAME])),
                 *decode(self, _WithoutTerp(h5obj))]
 
     reader._decode_filters = _decode_filters
@@ -121,8 +128,7 @@ def _teach_virtualizarr(filters: Any) -> None:
             return make(filter_id, filter_properties)
         from .numcodecs import TerpCodec
 
-        return TerpCodec(**Terp.from_filter_options(filter_properties or ()
-                                                    ).config)
+        return TerpCodec(**_config_of(filter_properties or ()))
 
     filters._filter_to_codec = _filter_to_codec
 
