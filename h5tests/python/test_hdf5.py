@@ -270,6 +270,25 @@ def test_netcdf4_text_is_refused(netcdf_file, dtype):
         h5z_terp.set_filter(text, SETTINGS)
 
 
+def test_netcdf4_tables_are_compressed_by_member(netcdf_file):
+    settings = h5z_terp.Terp(rel=1e-3, members={"n": {"abs": 3}})
+    kind = netcdf_file.createCompoundType(
+        np.dtype([("a", "f4"), ("n", "i4"), ("m", "i4")]), "kind")
+    table = netcdf_file.createVariable("table", kind, ("x",), chunksizes=(40,))
+    h5z_terp.set_filter(table, settings)
+    rows = np.zeros(40, kind.dtype)
+    rows["a"], rows["n"], rows["m"] = VALUES[:, 0, 0], range(40), range(40)
+    table[:] = rows
+    assert h5z_terp.Terp.from_dataset(table) == settings
+    path = netcdf_file.filepath()
+    netcdf_file.sync()
+    with h5py.File(path, locking=False) as file:
+        read = file["table"][...]
+    assert 0 < abs(read["a"] - rows["a"]).max() <= 1e-3 * np.ptp(rows["a"])
+    assert 0 < abs(read["n"] - rows["n"]).max() <= 3
+    assert (read["m"] == rows["m"]).all()
+
+
 def test_netcdf4_scalars_are_refused(netcdf_file):
     scalar = netcdf_file.createVariable("scalar", "f4", ())
     with pytest.raises(RuntimeError, match="'scalar': .* with dimensions"):

@@ -200,6 +200,28 @@ def test_text_is_written_without_terp_or_refused(tmp_path, engine):
         assert (read["t"].astype("S2") == text["t"]).all()
 
 
+@pytest.mark.parametrize("form", ["NETCDF3_64BIT", "NETCDF4_CLASSIC"])
+def test_formats_without_filters(tmp_path, form):
+    write(tmp_path / "a.nc", "netcdf4")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as read:
+        read.to_netcdf(tmp_path / "b.nc", engine="netcdf4", format=form)
+        with pytest.raises(RuntimeError, match="needs a file of format NETCDF4"):
+            read.to_netcdf(tmp_path / "c.nc", engine="netcdf4", format=form,
+                           encoding={"wave": h5z_terp.encoding(BOUND)})
+        with xarray.open_dataset(tmp_path / "b.nc", engine="netcdf4") as again:
+            xarray.testing.assert_identical(again["wave"], read["wave"])
+
+
+def test_text_in_place_of_numbers_has_no_filter(tmp_path):
+    write(tmp_path / "a.nc", "netcdf4")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as read:
+        text = read[["plain"]].isel(x=slice(9)).astype("U")
+        text["plain"].encoding = h5z_terp.encoding(BOUND)
+        text.to_netcdf(tmp_path / "b.nc", engine="netcdf4")
+    with xarray.open_dataset(tmp_path / "b.nc", engine="netcdf4") as again:
+        assert (again["plain"] == text["plain"]).all()
+
+
 @pytest.mark.parametrize("imports", ["import xarray, h5z_terp",
                                      "import h5z_terp, xarray",
                                      "import h5z_terp, netCDF4, xarray, h5py",

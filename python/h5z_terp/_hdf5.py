@@ -126,7 +126,7 @@ _FILTERS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 307: "bzip2",
 _HARMLESS = {"shuffle", "fletcher32"}
 
 
-def _check_variable(variable: Any) -> None:
+def check_variable(variable: Any) -> None:
     """TypeError unless this is a variable of netCDF4 that terp can compress."""
     if not hasattr(variable, "_grpid") or not hasattr(variable, "_varid"):
         kind = type(variable)
@@ -137,7 +137,9 @@ def _check_variable(variable: Any) -> None:
                          if other else ""))
     if getattr(variable, "_isvlen", False):
         raise TypeError("terp does not compress values of variable length")
-    type_of(np.dtype(variable.dtype))
+    dtype = np.dtype(variable.dtype)
+    if dtype.names is None:  # compounds are compressed by member
+        type_of(dtype)
 
 
 def _filters_of(library: ctypes.CDLL, variable: Any) -> list[str]:
@@ -260,7 +262,7 @@ def set_filter(variable: Any, settings: Terp | None = None,
     fletcher32, because netCDF would put terp behind them, and terp needs values;
     RuntimeError if the netCDF library refuses.
     """
-    _check_variable(variable)
+    check_variable(variable)
     words = settings_of(settings, bound).cd_values
     library = _netcdf()
     others = _filters_of(library, variable)

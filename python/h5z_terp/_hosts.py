@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from . import _imports
-from ._hdf5 import options_of, set_filter
+from ._hdf5 import check_variable, options_of, set_filter
 from ._settings import FILTER_ID, Terp
 
 _NAME = str(FILTER_ID)  # h5py's name of a filter that it does not know
@@ -45,8 +45,20 @@ def _teach_h5netcdf(backend: Any) -> None:
     _keep_filter_of(backend.H5NetCDFStore)
 
 
+def _may_have_filter(variable: Any) -> bool:
+    """Whether terp can compress a variable of netCDF4. With the data model of
+    netCDF-3 netCDF4 ends the definition of a variable at once."""
+    try:
+        check_variable(variable)
+    except TypeError:
+        return False
+    return bool(variable.group().data_model == "NETCDF4")
+
+
 def _teach_netcdf4(backend: Any) -> None:
-    """xarray's engine netcdf4 takes the encoding of the engine h5netcdf."""
+    """xarray's engine netcdf4 takes the encoding of the engine h5netcdf. As with
+    other encodings, what cannot be is an error only where the user asks for it,
+    and not where it comes from the file that was read."""
     store = backend.NetCDF4DataStore
     _keep_filter_of(store)
     prepare = store.prepare_variable
@@ -68,9 +80,12 @@ def _teach_netcdf4(backend: Any) -> None:
             if key not in ("compression", "compression_opts", "zlib", "shuffle",
                            "complevel")}
         is_new = name not in self.ds.variables
+        is_asked = named.get("check_encoding", others[0] if others else False)
         prepared = prepare(self, name, variable, *others, **named)
         if is_new and variable.dims:
-            set_filter(self.ds.variables[name], settings)
+            target = self.ds.variables[name]
+            if is_asked or _may_have_filter(target):
+                set_filter(target, settings)
         return prepared
 
     store.prepare_variable = prepare_variable
