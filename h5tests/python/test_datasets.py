@@ -268,6 +268,10 @@ def test_wrong_arguments(file):
         h5z_terp.read(data, device="gpu")
     with pytest.raises(ValueError, match="device 'gpu'"):
         h5z_terp.write(data, VALUES, device="gpu")
+    with pytest.raises(ValueError, match="library 'torch' is for device"):
+        h5z_terp.read(data, library="torch")
+    with pytest.raises(ValueError, match="library 'torch' is for device"):
+        h5z_terp.write(data, VALUES, device="cpu", library="torch")
     with pytest.raises(TypeError, match="ndarray is not a dataset"):
         h5z_terp.read(VALUES)
     with pytest.raises(TypeError, match="Group is not a dataset"):

@@ -249,6 +249,7 @@ def test_wrong_arguments(path, tmp_path):
             (ValueError, "x", {"threads": -1}),
             (ValueError, "x", {"threads": 1.5}),
             (ValueError, [], {}),
+            (ValueError, "x", {"library": "torch"}),
             (ValueError, "x", {"device": "tpu"})]:
         with pytest.raises(error):
             Samples(path, names, **named)

@@ -410,8 +410,7 @@ def read(dataset: Any, selection: Any = (), *, out: Any = None,
     errors of h5py.
     """
     dataset = _hdf5.h5py_dataset(dataset)
-    if device not in (None, "cpu", "cuda"):
-        raise ValueError(f"device {device!r} must be None, \"cpu\" or \"cuda\"")
+    _device.check_names(device, library)
     arrays = _device.Library(library) if device == "cuda" else None
     ranges = _ranges_of(selection, dataset.shape) if dataset.shape else None
     storage = _open(dataset) if ranges and 0 not in _shape_of(ranges) else None
@@ -545,8 +544,7 @@ def write(dataset: Any, values: Any, selection: Any = (), *,
     have been written. No other thread may write to the dataset at the same time.
     """
     dataset = _hdf5.h5py_dataset(dataset)
-    if device not in (None, "cpu", "cuda"):
-        raise ValueError(f"device {device!r} must be None, \"cpu\" or \"cuda\"")
+    _device.check_names(device, library)
     values = _device.of_dlpack(values)
     if device == "cuda" and not _device.has(values):
         values = _device.Library(library).of_host(np.asarray(values))

@@ -118,6 +118,14 @@ def _find_library(library: Any) -> Any:
     raise RuntimeError(f"device=\"cuda\" needs {wanted}, which cannot be imported")
 
 
+def check_names(device: Any, library: Any) -> None:
+    """ValueError for a wrong device, and for a library without one."""
+    if device not in (None, "cpu", "cuda"):
+        raise ValueError(f"device {device!r} must be None, \"cpu\" or \"cuda\"")
+    if library is not None and device != "cuda":
+        raise ValueError(f"library {library!r} is for device=\"cuda\"")
+
+
 class Library:
     """A library of arrays on a device: CuPy, PyTorch, or a module with the
     functions `empty` and `asarray` of CuPy."""

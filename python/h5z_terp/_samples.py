@@ -205,9 +205,7 @@ class Samples:
                  shuffle: bool = True, mix: int = 8, seed: int | None = None,
                  device: str | None = None, library: Any = None,
                  threads: int | None = None) -> None:
-        if device not in _BLOCK_NBYTES:
-            raise ValueError(f"device {device!r} must be None, \"cpu\" or "
-                             "\"cuda\"")
+        _device.check_names(device, library)
         mix = _codec.whole("mix", mix, 1)
         batch = None if batch is None else _codec.whole("batch", batch, 1)
         seed = None if seed is None else _codec.whole("seed", seed, 0)
