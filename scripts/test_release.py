@@ -49,7 +49,9 @@ def check(folder, committed):
             if not member.name.endswith(("package.py", ".yaml", ".eb")):
                 continue
             text = tar.extractfile(member).read().decode()
-            assert sums[archive.name] in text, member.name
+            # No other version has the archive's checksum.
+            assert re.findall(r"\b[0-9a-f]{64}\b", text) == [
+                sums[archive.name]], member.name
             assert URL in text and HOME in text, member.name
             assert "example.org" not in text, member.name
             assert f'"{version}"' in text or f"'{version}'" in text, member.name

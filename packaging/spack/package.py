@@ -19,7 +19,6 @@ class Terp(CMakePackage, CudaPackage):
     license("BSD-3-Clause AND BSD-2-Clause", checked_by="terp")
 
     version("2.0.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
-    version("1.0.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
 
     variant("mpi", default=True, description="Link the tool to an HDF5 with MPI")
     variant("python", default=False, description="Install the Python package h5z_terp")
