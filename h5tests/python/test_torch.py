@@ -133,14 +133,17 @@ class Loading(unittest.TestCase):
         dataset = SampleDataset(self.path, ["x", "y"], seed=1)
         rank = wrapper._rank
         try:
-            shares = []
-            for i in range(3):
-                wrapper._rank = lambda: (i, 3)
-                shares.append(self.labels(DataLoader(dataset, num_workers=2,
-                                                     batch_size=4)))
-                self.assertEqual(len(dataset), len(shares[-1]))
-            self.assertEqual(len(set(map(len, shares))), 1)
-            self.assertEqual(len(set(sum(shares, []))), 3 * len(shares[0]))
+            # Spawned workers do not know the rank of their parent.
+            for context in "fork", "spawn":
+                shares = []
+                for i in range(3):
+                    wrapper._rank = lambda: (i, 3)
+                    shares.append(self.labels(DataLoader(
+                        dataset, num_workers=2, batch_size=4,
+                        multiprocessing_context=context)))
+                    self.assertEqual(len(dataset), len(shares[-1]))
+                self.assertEqual(list(map(len, shares)), [33, 33, 33])
+                self.assertEqual(len(set(sum(shares, []))), 99)
             with self.assertRaisesRegex(ValueError, "need a seed"):
                 list(SampleDataset(self.path, "x"))
         finally:

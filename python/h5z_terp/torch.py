@@ -86,6 +86,17 @@ class SampleDataset(IterableDataset):
         self.samples = Samples(paths, names, **arguments)
         self.dtype = dtype
         self.transform = transform
+        self._place = 0, 1  # of the process that pickled this object
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_place": self._rank()}
+
+    def _rank(self) -> tuple[int, int]:
+        """A worker that was spawned does not know torch.distributed."""
+        rank, nranks = _rank()
+        if nranks == 1 and get_worker_info() is not None:
+            return self._place
+        return rank, nranks
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the number that together with the seed gives the order."""
@@ -95,7 +106,7 @@ class SampleDataset(IterableDataset):
         """What this process reads in its next iteration."""
         samples = self.samples
         worker = get_worker_info()
-        rank, nranks = _rank()
+        rank, nranks = self._rank()
         if worker is not None and samples.device == "cuda":
             raise RuntimeError("device=\"cuda\" needs DataLoader's num_workers=0")
         if samples.seed is None and nranks == 1:
@@ -115,7 +126,7 @@ class SampleDataset(IterableDataset):
     def __len__(self) -> int:
         """The number of samples or batches of this rank. With ``batch``, each
         worker of DataLoader has a last batch of its own."""
-        rank, nranks = _rank()
+        rank, nranks = self._rank()
         samples = self.samples
         return len(samples.shard(rank, nranks) if nranks > 1 else samples)
 
