@@ -13,6 +13,8 @@ TERP_TYPED(T)
 struct lossless_quants {
     T step, inverse;
     TERP_WORD count, first; /* `first`: the bits of the value at `count` */
+    TERP_WORD nsplit;       /* magnitudes below this one have remainders */
+    TERP_WORD nbits_of_0;   /* the bits of the remainder of integer 0 */
     int nzeros;
     enum terp_lossless_form form;
 };
@@ -35,35 +37,74 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
               : of_magnitudes
                   ? TERP_CALL(bits_of)(k.step)
                   : TERP_CALL(bits_of)((T)(TERP_INT)k.count * k.step);
+    k.nsplit = form == TERP_LOSSLESS_REMAINDERS ? k.count : 0;
+    k.nbits_of_0 = 1 + (TERP_WORD)bit_width((TERP_CALL(bits_of)(k.step) - 1) >>
+                                            exact.nzeros);
     k.nzeros = exact.nzeros;
     k.form = form;
     return k;
 }
 
-/* The bits of the least magnitude that an integer stands for. */
+/* The bits of the least magnitude that an integer stands for. Both sides are
+ * computed, so that compilers make vectors of loops. */
 TERP_TYPED(T)
 TERP_INLINE TERP_WORD
 word_of_magnitude(TERP_WORD magnitude, TERP_STRUCT(lossless_quants) k)
 {
-    return magnitude < k.count
-               ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
-               : k.first + ((magnitude - k.count) << k.nzeros);
+    const TERP_WORD of_steps =
+        TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step);
+    const TERP_WORD counted = k.first + ((magnitude - k.count) << k.nzeros);
+
+    return magnitude < k.count ? of_steps : counted;
 }
 
 /* The number of bits of an integer's remainder. The remainder of integer 0
- * includes the sign. */
+ * includes the sign. Between two other integers are as many values as the
+ * mantissa has bits below the step: one bit fewer in each octave, and none at
+ * `count`. */
 TERP_TYPED(T)
 TERP_INLINE int
 nbits_of_remainder(TERP_INT quant, TERP_STRUCT(lossless_quants) k)
 {
+    const int mantissa_nbits = terp_mantissa_nbits((int)sizeof(T));
     const TERP_WORD sign = (TERP_WORD)(quant < 0);
     const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
+    const TERP_WORD of_octave =
+        (TERP_CALL(bits_of)((T)(TERP_INT)k.count) >> mantissa_nbits) -
+        (TERP_CALL(bits_of)((T)(TERP_INT)magnitude) >> mantissa_nbits);
+    const TERP_WORD nbits = magnitude == 0 ? k.nbits_of_0 : of_octave;
 
-    if (k.form != TERP_LOSSLESS_REMAINDERS || magnitude >= k.count)
-        return 0;
-    const TERP_WORD last = TERP_CALL(word_of_magnitude)(magnitude + 1, k) - 1 -
-                           TERP_CALL(word_of_magnitude)(magnitude, k);
-    return bit_width(last >> k.nzeros) + (magnitude == 0);
+    return (int)(magnitude < k.nsplit ? nbits : 0);
+}
+
+/* The same from a value, without its integer. */
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+nbits_of_values_remainder(T value, TERP_STRUCT(lossless_quants) k)
+{
+    const int mantissa_nbits = terp_mantissa_nbits((int)sizeof(T));
+    const TERP_WORD word = TERP_CALL(bits_of)(TERP_ABS(value));
+    const TERP_WORD of_octave =
+        (k.first >> mantissa_nbits) - (word >> mantissa_nbits);
+    const TERP_WORD nbits =
+        word < TERP_CALL(bits_of)(k.step) ? k.nbits_of_0 : of_octave;
+
+    return k.nsplit > 0 && word < k.first ? nbits : 0;
+}
+
+/* The remainder of a value, which has `nbits`: the last bits of the mantissa,
+ * or sign and magnitude where the integer is 0. */
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+remainder_of_value(T value, TERP_WORD nbits, TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD bits = TERP_CALL(bits_of)(value);
+    const TERP_WORD sign = bits >> (8 * sizeof(T) - 1);
+    const TERP_WORD word = TERP_CALL(bits_of)(TERP_ABS(value));
+    const TERP_WORD last = ((TERP_WORD)1 << nbits % (8 * sizeof(T))) - 1;
+    const TERP_WORD of_0 = word >> k.nzeros << 1 | sign;
+
+    return word < TERP_CALL(bits_of)(k.step) ? of_0 : word >> k.nzeros & last;
 }
 
 /* The integer and the remainder of a finite value. *fits_ret: whether they hold

@@ -364,27 +364,49 @@ struct cpu_stages {
     void (*lossless_restore)(const void *quants, uint64_t nvalues,
                              const struct cpu_lossless *model, void *values);
 
-    /* Makes the remainders of points [first, end) and their widths: from
-     * values, without special ones, returning the number of remainders; and
-     * joins remainders to integers. */
-    uint64_t (*remainders_of_values)(const void *values, uint64_t first,
-                                     uint64_t end,
-                                     const struct cpu_lossless *model,
-                                     const uint64_t *mask,
-                                     uint64_t *numbers_ret, uint8_t *nbits_ret);
-    void (*nbits_of_remainders)(const void *quants, uint64_t first,
-                                uint64_t end, const struct cpu_lossless *model,
-                                uint8_t *nbits_ret);
+    /* Remainders of points [first, end), where `first` is a multiple of 64.
+     * Special points have none; `mask` NULL: there are none. The first two
+     * functions count the bits of all remainders. `put_remainders` writes
+     * remainders to `bytes_ret`, and `join_remainders` makes values from
+     * integers and from the remainders at `bytes`. CPU_BITS_PADDING_NBYTES
+     * after them are written or read, too. */
+    uint64_t (*nbits_of_remainders_of_values)(const void *values,
+                                              uint64_t first, uint64_t end,
+                                              const struct cpu_lossless *model,
+                                              const uint64_t *mask);
+    uint64_t (*nbits_of_remainders)(const void *quants, uint64_t first,
+                                    uint64_t end,
+                                    const struct cpu_lossless *model,
+                                    const uint64_t *mask);
+    void (*put_remainders)(const void *values, uint64_t first, uint64_t end,
+                           const struct cpu_lossless *model,
+                           const uint64_t *mask, uint8_t *bytes_ret);
     void (*join_remainders)(const void *quants, uint64_t first, uint64_t end,
                             const struct cpu_lossless *model,
-                            const uint64_t *numbers, void *values);
+                            const uint64_t *mask, const uint8_t *bytes,
+                            void *values);
 
     /* `gather` copies the differences at `n` positions out of `quants`;
      * `scatter` copies differences to these positions. */
     void (*gather)(const void *quants, const uint64_t *places, uint64_t n,
-                   int64_t *differences_ret);
-    void (*scatter)(const int64_t *differences, const uint64_t *places,
-                    uint64_t n, void *quants);
+                   void *differences_ret);
+    void (*scatter)(const void *differences, const uint64_t *places, uint64_t n,
+                    void *quants);
+
+    /* Groups of `n` differences, at most TERP_SHIFT_GROUP_NVALUES.
+     * `split_shift` chooses a group's zeros, if it may have them, and its
+     * shift, which it returns; it makes symbols of the codes above the shift.
+     * `put_below_shift` writes what is below, and `join_shift` makes the
+     * differences. CPU_BITS_PADDING_NBYTES after the bytes are written or read,
+     * too. */
+    int (*split_shift)(const void *differences, uint64_t n, bool has_zeros,
+                       const struct cpu_quantizer *quantizer, int *nzeros_ret,
+                       uint16_t *symbols_ret);
+    void (*put_below_shift)(const void *differences, const uint16_t *symbols,
+                            uint64_t n, int nzeros, int shift,
+                            uint8_t *bytes_ret);
+    void (*join_shift)(const uint16_t *symbols, uint64_t n, int nzeros,
+                       int shift, const uint8_t *bytes, void *differences_ret);
 
     /* All functions below need CPU_LOSSLESS_SCRATCH_NBYTES of scratch memory.
      * The median of the integers of samples. */

@@ -3,28 +3,28 @@
  * share the groups. */
 #include "cpu/sections/remainders.h"
 
-#include "codec/format/base.h"
-#include "codec/format/bits.h"
+#include "cpu/sections/bits.h"
 
 #define GROUP TERP_REMAINDERS_NVALUES
 
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 8
 
-/* A worker's results for a group. */
-struct found {
-    uint64_t numbers[GROUP];
-    uint8_t nbits[GROUP];
+/* A worker's copy of a group's bytes, with padding. A remainder has at most the
+ * bits of a value. */
+struct copy {
+    uint8_t bytes[8 * GROUP + CPU_BITS_PADDING_NBYTES];
 };
 
 /* The task that the threads share. */
 struct job {
     const struct cpu_prediction *lossless;
     uint64_t ngroups;
-    struct found *found; /* per worker */
+    struct copy *copies; /* per worker */
+    uint64_t nbytes;     /* of all groups */
     uint64_t *begin;     /* where each group begins; at first its number of
                           * bytes */
-    void (*work)(const struct job *job, uint64_t group, struct found *found);
+    void (*work)(const struct job *job, uint64_t group, struct copy *copy);
     uint8_t *to;
     const uint8_t *from;
     void *values;
@@ -37,18 +37,18 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
 
     *job = (struct job){.lossless = lossless,
                         .ngroups = div_up(lossless->layout->nvalues, GROUP)};
-    job->found = terp_cpu_memory_make(
-        lossless->pool, nworkers * sizeof *job->found + 8 * job->ngroups);
-    if (job->found == NULL)
+    job->begin = terp_cpu_memory_make(
+        lossless->pool, 8 * job->ngroups + nworkers * sizeof *job->copies);
+    if (job->begin == NULL)
         return TERP_ERR_MEMORY;
-    job->begin = (uint64_t *)(job->found + nworkers);
+    job->copies = (struct copy *)(job->begin + job->ngroups);
     return TERP_OK;
 }
 
 static void
 free_job(const struct job *job)
 {
-    terp_cpu_memory_free(job->lossless->pool, job->found);
+    terp_cpu_memory_free(job->lossless->pool, job->begin);
 }
 
 static void
@@ -57,12 +57,12 @@ do_groups(void *arg, struct cpu_share share)
     const struct job *job = arg;
 
     for (uint64_t g = share.first; g < share.end; g++)
-        job->work(job, g, &job->found[share.worker]);
+        job->work(job, g, &job->copies[share.worker]);
 }
 
 static void
 for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
-                                         struct found *found))
+                                         struct copy *copy))
 {
     job->work = work;
     terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
@@ -73,6 +73,13 @@ static uint64_t
 group_end(const struct job *job, uint64_t group)
 {
     return min_u64((group + 1) * GROUP, job->lossless->layout->nvalues);
+}
+
+static uint64_t
+group_nbytes(const struct job *job, uint64_t group)
+{
+    return (group + 1 < job->ngroups ? job->begin[group + 1] : job->nbytes) -
+           job->begin[group];
 }
 
 static uint64_t
@@ -90,36 +97,27 @@ place_groups(const struct job *job)
 
 /* ---- writing ---- */
 
-static uint64_t
-find_remainders(const struct job *job, uint64_t group, struct found *found)
+static void
+measure_group(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct cpu_prediction *lossless = job->lossless;
 
-    return lossless->stages->remainders_of_values(
-        lossless->values, group * GROUP, group_end(job, group),
-        &lossless->lossless, lossless->mask, found->numbers, found->nbits);
+    (void)copy;
+    job->begin[g] = div_up(lossless->stages->nbits_of_remainders_of_values(
+                               lossless->values, g * GROUP, group_end(job, g),
+                               &lossless->lossless, lossless->mask),
+                           8);
 }
 
 static void
-measure_group(const struct job *job, uint64_t g, struct found *found)
+write_group(const struct job *job, uint64_t g, struct copy *copy)
 {
-    const uint64_t n = find_remainders(job, g, found);
-    uint64_t sum = 0;
+    const struct cpu_prediction *lossless = job->lossless;
 
-    for (uint64_t i = 0; i < n; i++)
-        sum += found->nbits[i];
-    job->begin[g] = div_up(sum, 8);
-}
-
-static void
-write_group(const struct job *job, uint64_t g, struct found *found)
-{
-    const uint64_t n = find_remainders(job, g, found);
-    struct bit_writer to = {.to = job->to + job->begin[g]};
-
-    for (uint64_t i = 0; i < n; i++)
-        bit_writer_put(&to, found->numbers[i], found->nbits[i]);
-    bit_writer_end(&to);
+    lossless->stages->put_remainders(lossless->values, g * GROUP,
+                                     group_end(job, g), &lossless->lossless,
+                                     lossless->mask, copy->bytes);
+    memcpy(job->to + job->begin[g], copy->bytes, group_nbytes(job, g));
 }
 
 enum terp_status
@@ -132,9 +130,9 @@ terp_cpu_remainders_write(const struct cpu_prediction *lossless,
     if (st != TERP_OK)
         return st;
     for_groups(&job, measure_group);
-    const uint64_t nbytes = place_groups(&job);
-    write_uleb(writer, nbytes);
-    job.to = writer_take(writer, nbytes);
+    job.nbytes = place_groups(&job);
+    write_uleb(writer, job.nbytes);
+    job.to = writer_take(writer, job.nbytes);
     if (job.to != NULL)
         for_groups(&job, write_group);
     free_job(&job);
@@ -152,46 +150,27 @@ terp_cpu_remainders_read(struct reader *reader,
     return section_ret->at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-/* The width of each point's remainder; returns their sum. */
-static uint64_t
-find_nbits(const struct job *job, uint64_t group, uint8_t nbits[GROUP])
+static void
+measure_integers_of(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct cpu_prediction *lossless = job->lossless;
-    const uint64_t first = group * GROUP, end = group_end(job, group);
-    uint64_t sum = 0;
 
-    lossless->stages->nbits_of_remainders(lossless->work, first, end,
-                                          &lossless->lossless, nbits);
-    for (uint64_t i = first; i < end; i++) {
-        if (lossless->mask != NULL && lossless->mask[i / 64] >> i % 64 & 1)
-            nbits[i - first] = 0;
-        sum += nbits[i - first];
-    }
-    return sum;
+    (void)copy;
+    job->begin[g] = div_up(lossless->stages->nbits_of_remainders(
+                               lossless->work, g * GROUP, group_end(job, g),
+                               &lossless->lossless, lossless->mask),
+                           8);
 }
 
 static void
-measure_integers_of(const struct job *job, uint64_t g, struct found *found)
-{
-    job->begin[g] = div_up(find_nbits(job, g, found->nbits), 8);
-}
-
-static void
-read_group(const struct job *job, uint64_t g, struct found *found)
+read_group(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct cpu_prediction *lossless = job->lossless;
-    const uint64_t first = g * GROUP, end = group_end(job, g);
-    uint64_t at = 0;
 
-    find_nbits(job, g, found->nbits);
-    for (uint64_t i = 0; i < end - first; i++) {
-        found->numbers[i] =
-            load_bits(job->from + job->begin[g], at, found->nbits[i]);
-        at += found->nbits[i];
-    }
-    lossless->stages->join_remainders(lossless->work, first, end,
-                                      &lossless->lossless, found->numbers,
-                                      job->values);
+    memcpy(copy->bytes, job->from + job->begin[g], group_nbytes(job, g));
+    lossless->stages->join_remainders(lossless->work, g * GROUP,
+                                      group_end(job, g), &lossless->lossless,
+                                      lossless->mask, copy->bytes, job->values);
 }
 
 enum terp_status
@@ -205,7 +184,8 @@ terp_cpu_remainders_place(const struct cpu_prediction *lossless,
     if (st != TERP_OK)
         return st;
     for_groups(&job, measure_integers_of);
-    if (place_groups(&job) == section->nbytes) {
+    job.nbytes = place_groups(&job);
+    if (job.nbytes == section->nbytes) {
         job.from = section->at;
         job.values = values;
         for_groups(&job, read_group);

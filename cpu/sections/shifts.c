@@ -3,18 +3,20 @@
  * then the pool's threads share the groups. */
 #include "cpu/sections/shifts.h"
 
-#include "codec/format/base.h"
-#include "codec/format/bits.h"
+#include "cpu/sections/bits.h"
 
 #define GROUP TERP_SHIFT_GROUP_NVALUES
 
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 64
 
-/* A worker's results for a group. */
-struct found {
+/* A worker's copies of a group: of its points, if some are special, and of its
+ * bytes, with padding. */
+struct copy {
     uint64_t places[GROUP];
-    int64_t differences[GROUP];
+    uint64_t differences[GROUP]; /* of the type's width */
+    uint16_t symbols[GROUP];
+    uint8_t bytes[8 * GROUP + CPU_BITS_PADDING_NBYTES];
 };
 
 /* The task that the threads share. */
@@ -23,8 +25,8 @@ struct job {
     const uint64_t *mask; /* NULL: no point is special */
     uint64_t nvalues;     /* without special values */
     uint64_t ngroups;
-    struct found *found; /* per worker */
-    void (*work)(const struct job *job, uint64_t group, struct found *found);
+    struct copy *copies; /* per worker */
+    void (*work)(const struct job *job, uint64_t group, struct copy *copy);
     uint64_t *first; /* the first point of each group */
     uint64_t *begin; /* where each group's bytes begin */
     uint8_t *shifts, *zeros;
@@ -89,11 +91,11 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
                         .mask = nspecials > 0 ? lossless->mask : NULL,
                         .nvalues = lossless->layout->nvalues - nspecials};
     job->ngroups = div_up(job->nvalues, GROUP);
-    job->found = terp_cpu_memory_make(
-        lossless->pool, nworkers * sizeof *job->found + 18 * job->ngroups + 1);
-    if (job->found == NULL)
+    job->copies = terp_cpu_memory_make(
+        lossless->pool, nworkers * sizeof *job->copies + 18 * job->ngroups + 1);
+    if (job->copies == NULL)
         return TERP_ERR_MEMORY;
-    job->first = (uint64_t *)(job->found + nworkers);
+    job->first = (uint64_t *)(job->copies + nworkers);
     job->begin = job->first + job->ngroups;
     job->shifts = (uint8_t *)(job->begin + job->ngroups);
     job->zeros = job->shifts + job->ngroups;
@@ -104,7 +106,7 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
 static void
 free_job(struct job *job)
 {
-    terp_cpu_memory_free(job->lossless->pool, job->found);
+    terp_cpu_memory_free(job->lossless->pool, job->copies);
 }
 
 static void
@@ -113,31 +115,26 @@ do_groups(void *arg, struct cpu_share share)
     const struct job *job = arg;
 
     for (uint64_t g = share.first; g < share.end; g++)
-        job->work(job, g, &job->found[share.worker]);
+        job->work(job, g, &job->copies[share.worker]);
 }
 
 static void
 for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
-                                         struct found *found))
+                                         struct copy *copy))
 {
     job->work = work;
     terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
                       MIN_NGROUPS_SHARED);
 }
 
-/* Lists the points of a group, and returns their number. */
-static uint64_t
-points_of(const struct job *job, uint64_t group, uint64_t places[GROUP])
+/* Lists the points of a group. */
+static void
+list_points(const struct job *job, uint64_t group, uint64_t places[GROUP])
 {
     const uint64_t n = group_nvalues(job, group);
     uint64_t at = job->first[group], i = 0;
-
-    if (job->mask == NULL) {
-        for (; i < n; i++)
-            places[i] = at + i;
-        return n;
-    }
     uint64_t valid = valid_of_word(job, at / 64) >> at % 64 << at % 64;
+
     for (at -= at % 64; i < n; valid &= valid - 1) {
         while (valid == 0) {
             at += 64;
@@ -145,7 +142,51 @@ points_of(const struct job *job, uint64_t group, uint64_t places[GROUP])
         }
         places[i++] = at + (uint64_t)__builtin_ctzll(valid);
     }
-    return n;
+}
+
+/* The points of a group, in the arrays of the chunk where no point is special,
+ * else in copies. */
+struct points {
+    uint64_t n;
+    void *differences;
+    uint16_t *symbols;
+};
+
+static struct points
+points_of(const struct job *job, uint64_t group, struct copy *copy)
+{
+    const struct cpu_prediction *lossless = job->lossless;
+    const uint64_t n = group_nvalues(job, group), first = job->first[group];
+
+    if (job->mask == NULL)
+        return (struct points){n,
+                               (uint8_t *)lossless->work +
+                                   first *
+                                       (uint64_t)lossless->stages->value_nbytes,
+                               lossless->symbols + first};
+    list_points(job, group, copy->places);
+    return (struct points){n, copy->differences, copy->symbols};
+}
+
+/* Copies differences and symbols of points out of the chunk's arrays. */
+static void
+gather_points(const struct job *job, const struct points *points,
+              struct copy *copy)
+{
+    const struct cpu_prediction *lossless = job->lossless;
+
+    if (job->mask == NULL)
+        return;
+    lossless->stages->gather(lossless->work, copy->places, points->n,
+                             points->differences);
+    for (uint64_t i = 0; i < points->n; i++)
+        points->symbols[i] = lossless->symbols[copy->places[i]];
+}
+
+static uint64_t
+group_nbytes(const struct job *job, uint64_t group)
+{
+    return packed_nbytes(group_nvalues(job, group), job->shifts[group]);
 }
 
 static uint64_t
@@ -155,7 +196,7 @@ place_groups(const struct job *job)
 
     for (uint64_t g = 0; g < job->ngroups; g++) {
         job->begin[g] = nbytes;
-        nbytes += packed_nbytes(group_nvalues(job, g), job->shifts[g]);
+        nbytes += group_nbytes(job, g);
     }
     return nbytes;
 }
@@ -163,35 +204,19 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static void
-measure_group(const struct job *job, uint64_t g, struct found *found)
+measure_group(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct cpu_prediction *lossless = job->lossless;
-    const int value_nbytes = lossless->stages->value_nbytes;
-    const int max_code = lossless->quantizer.max_code;
-    uint64_t *restrict places = found->places;
-    int64_t *restrict differences = found->differences;
-    const uint64_t n = points_of(job, g, places);
-    uint16_t counts[TERP_NWIDTHS] = {0};
-    uint64_t all = 0, cost;
-    lossless->stages->gather(lossless->work, places, n, differences);
-    for (uint64_t i = 0; i < n; i++)
-        all |= (uint64_t)differences[i];
-    const int nzeros = all == 0 || !job->has_zeros ? 0 : __builtin_ctzll(all);
-    for (uint64_t i = 0; i < n; i++) {
-        differences[i] >>= nzeros;
-        counts[terp_width_of_difference(differences[i])]++;
-    }
-    const int shift =
-        terp_shift_of_group(counts, terp_max_shift(value_nbytes),
-                            lossless->quantizer.escape_nbytes, &cost);
+    const struct points points = points_of(job, g, copy);
+    int nzeros;
+
+    gather_points(job, &points, copy);
+    job->shifts[g] = (uint8_t)lossless->stages->split_shift(
+        points.differences, points.n, job->has_zeros, &lossless->quantizer,
+        &nzeros, points.symbols);
     job->zeros[g] = (uint8_t)nzeros;
-    job->shifts[g] = (uint8_t)shift;
-    for (uint64_t i = 0; i < n; i++) {
-        const int64_t code = terp_code_above_shift(differences[i], shift);
-        lossless->symbols[places[i]] = code < -max_code || code > max_code
-                                           ? TERP_ESCAPE
-                                           : (uint16_t)(code + TERP_RADIUS);
-    }
+    for (uint64_t i = 0; job->mask != NULL && i < points.n; i++)
+        lossless->symbols[copy->places[i]] = points.symbols[i];
 }
 
 /* Whether storing the numbers of trailing zeros saves more bits than they
@@ -218,23 +243,15 @@ any_of(const uint8_t *numbers, uint64_t n)
 }
 
 static void
-write_group(const struct job *job, uint64_t g, struct found *found)
+write_group(const struct job *job, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
-    uint64_t *restrict places = found->places;
-    int64_t *restrict differences = found->differences;
-    const uint64_t n = points_of(job, g, places);
-    const int shift = job->shifts[g];
-    struct bit_writer to = {.to = job->to + job->begin[g]};
-    lossless->stages->gather(lossless->work, places, n, differences);
-    for (uint64_t i = 0; i < n; i++) {
-        const int64_t difference = differences[i] >> job->zeros[g];
-        const uint64_t below = lossless->symbols[places[i]] == TERP_ESCAPE
-                                   ? 0
-                                   : terp_number_below_shift(difference, shift);
-        bit_writer_put(&to, below, shift);
-    }
-    bit_writer_end(&to);
+    const struct points points = points_of(job, g, copy);
+
+    gather_points(job, &points, copy);
+    job->lossless->stages->put_below_shift(points.differences, points.symbols,
+                                           points.n, job->zeros[g],
+                                           job->shifts[g], copy->bytes);
+    memcpy(job->to + job->begin[g], copy->bytes, group_nbytes(job, g));
 }
 
 static void
@@ -324,22 +341,19 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
 }
 
 static void
-read_group(const struct job *job, uint64_t g, struct found *found)
+read_group(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct cpu_prediction *lossless = job->lossless;
-    uint64_t *restrict places = found->places;
-    int64_t *restrict differences = found->differences;
-    const uint64_t n = points_of(job, g, places);
-    const int shift = job->shifts[g];
-    const uint8_t *from = job->from + job->begin[g];
-    for (uint64_t i = 0; i < n; i++) {
-        const int64_t code =
-            (int64_t)lossless->symbols[places[i]] - TERP_RADIUS;
-        const uint64_t below = load_bits(from, i * (uint64_t)shift, shift);
-        differences[i] =
-            (int64_t)(terp_join_shift(code, below, shift) << job->zeros[g]);
-    }
-    lossless->stages->scatter(differences, places, n, lossless->work);
+    const struct points points = points_of(job, g, copy);
+
+    gather_points(job, &points, copy);
+    memcpy(copy->bytes, job->from + job->begin[g], group_nbytes(job, g));
+    lossless->stages->join_shift(points.symbols, points.n, job->zeros[g],
+                                 job->shifts[g], copy->bytes,
+                                 points.differences);
+    if (job->mask != NULL)
+        lossless->stages->scatter(points.differences, copy->places, points.n,
+                                  lossless->work);
 }
 
 enum terp_status

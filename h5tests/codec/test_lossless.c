@@ -7,6 +7,7 @@
 #include "codec/format/frame.h"
 #include "codec/model/low_bits.h"
 #include "cpu/predict/stages.h"
+#include "cpu/sections/bits.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -53,28 +54,19 @@ static bool
 code_words(const struct cpu_stages *stages, const struct cpu_lossless *model,
            uint64_t first)
 {
-    uint64_t wide[NWORDS], quants[NWORDS], back[NWORDS], numbers[NWORDS] = {0};
-    uint64_t mask = 0, joined[NWORDS] = {0};
-    uint8_t nbits[NWORDS], again[NWORDS];
+    uint64_t wide[NWORDS], quants[NWORDS], back[NWORDS], mask = 0;
+    uint8_t bytes[8 * NWORDS + CPU_BITS_PADDING_NBYTES];
     const int nbytes = stages->value_nbytes;
-    uint64_t n = 0;
 
     for (uint64_t i = 0; i < NWORDS; i++)
         store_value((uint8_t *)wide + i * (uint64_t)nbytes,
                     word(nbytes, first + i), nbytes);
     stages->lossless_quantize(wide, NWORDS, model, &mask, quants);
-    const uint64_t nleft = stages->remainders_of_values(wide, 0, NWORDS, model,
-                                                        &mask, numbers, nbits);
-    stages->nbits_of_remainders(quants, 0, NWORDS, model, again);
-    for (uint64_t i = 0; i < NWORDS; i++) {
-        if (mask >> i & 1)
-            continue;
-        assert_int_equal(nbits[n], again[i]);
-        assert_true(nbits[n] == 64 || numbers[n] >> nbits[n] == 0);
-        joined[i] = numbers[n++];
-    }
-    assert_int_equal(n, nleft);
-    stages->join_remainders(quants, 0, NWORDS, model, joined, back);
+    assert_int_equal(
+        stages->nbits_of_remainders(quants, 0, NWORDS, model, &mask),
+        stages->nbits_of_remainders_of_values(wide, 0, NWORDS, model, &mask));
+    stages->put_remainders(wide, 0, NWORDS, model, &mask, bytes);
+    stages->join_remainders(quants, 0, NWORDS, model, &mask, bytes, back);
     for (uint64_t i = 0; i < NWORDS; i++)
         if (!(mask >> i & 1))
             assert_int_equal(
@@ -130,12 +122,12 @@ magnitudes_from_the_least_step_begin_with_its_word(void **state)
         const struct cpu_lossless model = {
             .exact = {1, 0, (int16_t)terp_least_exponent(nbytes)},
             .form = TERP_LOSSLESS_MAGNITUDES};
-        const uint64_t none[4] = {0};
+        const uint8_t none[CPU_BITS_PADDING_NBYTES] = {0};
         uint64_t quants[4], values[4];
 
         for (uint64_t i = 0; i < 4; i++) /* 0, 1: the word of the step */
             store_value((uint8_t *)quants + i * (uint64_t)nbytes, i, nbytes);
-        types[t]->join_remainders(quants, 0, 4, &model, none, values);
+        types[t]->join_remainders(quants, 0, 4, &model, NULL, none, values);
         for (uint64_t i = 0; i < 4; i++)
             assert_int_equal(
                 load_value((uint8_t *)values + i * (uint64_t)nbytes, nbytes),

@@ -1,0 +1,306 @@
+/* The part of cpu/predict/stages_impl.h for the sections of the lossless
+ * prediction: groups of differences and their shifts, and remainders. */
+
+/* ---- shifts ---- */
+
+#define GROUP TERP_SHIFT_GROUP_NVALUES
+
+static void
+gather(const void *quants_in, const uint64_t *places, uint64_t n,
+       void *differences_ret)
+{
+    const INT *quants = quants_in;
+    INT *restrict differences = differences_ret;
+
+    for (uint64_t i = 0; i < n; i++)
+        differences[i] = quants[places[i]];
+}
+
+static void
+scatter(const void *differences_in, const uint64_t *places, uint64_t n,
+        void *quants_ret)
+{
+    const INT *differences = differences_in;
+    INT *restrict quants = quants_ret;
+
+    for (uint64_t i = 0; i < n; i++)
+        quants[places[i]] = differences[i];
+}
+
+/* The widths of differences, terp_width_of_difference. A float's exponent is
+ * the width of an integer whose second highest bit is 0, since rounding then
+ * cannot reach the next power of two. */
+static void
+widths_of_differences(const INT *differences, uint64_t n, int nzeros,
+                      uint8_t *restrict widths)
+{
+    const int mantissa_nbits = TERP_VALUE_NBYTES == 4 ? 23 : 52;
+    const WORD top = (WORD)1 << (8 * sizeof(WORD) - 1);
+    const WORD below_1 = (bits_of((T)1) >> mantissa_nbits) - 1;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const INT difference = differences[i] >> nzeros;
+        const WORD sign = (WORD)(difference >> (8 * sizeof(WORD) - 1));
+        const WORD magnitude = ((WORD)difference ^ sign) - sign;
+        const WORD first = magnitude & ~(magnitude >> 1) & ~top;
+        const WORD exponent = bits_of((T)(INT)first) >> mantissa_nbits;
+        const WORD width = exponent < below_1 ? 0 : exponent - below_1;
+        widths[i] = (uint8_t)(magnitude & top ? 8 * sizeof(WORD) : width);
+    }
+}
+
+/* Counts the differences of each width. */
+static void
+count_widths(const uint8_t widths[GROUP], uint64_t n,
+             uint16_t counts_ret[TERP_NWIDTHS])
+{
+    uint8_t least = UINT8_MAX, most = 0;
+
+    memset(counts_ret, 0, TERP_NWIDTHS * sizeof *counts_ret);
+    for (uint64_t i = 0; i < n; i++) {
+        least = widths[i] < least ? widths[i] : least;
+        most = widths[i] > most ? widths[i] : most;
+    }
+    for (int width = least; width <= most; width++) {
+        uint8_t lanes[32] = {0};
+        for (int i = 0; i < GROUP; i += 32)
+            for (int j = 0; j < 32; j++)
+                lanes[j] =
+                    (uint8_t)(lanes[j] + (widths[i + j] == (uint8_t)width));
+        for (int j = 0; j < 32; j++)
+            counts_ret[width] = (uint16_t)(counts_ret[width] + lanes[j]);
+    }
+}
+
+static int
+split_shift(const void *differences_in, uint64_t n, bool has_zeros,
+            const struct cpu_quantizer *quantizer, int *nzeros_ret,
+            uint16_t *restrict symbols)
+{
+    const INT *differences = differences_in;
+    const INT max_code = (INT)quantizer->max_code;
+    uint8_t widths[GROUP];
+    uint16_t counts[TERP_NWIDTHS];
+    WORD all = 0;
+    uint64_t cost;
+
+    for (uint64_t i = 0; i < n; i++)
+        all |= (WORD)differences[i];
+    const int nzeros = all == 0 || !has_zeros ? 0 : __builtin_ctzll(all);
+    memset(widths, UINT8_MAX, sizeof widths);
+    widths_of_differences(differences, n, nzeros, widths);
+    count_widths(widths, n, counts);
+    const int shift =
+        terp_shift_of_group(counts, terp_max_shift(TERP_VALUE_NBYTES),
+                            quantizer->escape_nbytes, &cost);
+    const INT half = shift == 0 ? 0 : 1;
+    for (uint64_t i = 0; i < n; i++) {
+        /* terp_code_above_shift */
+        const INT difference = differences[i] >> nzeros;
+        const INT code =
+            (difference >> shift) + (difference >> (shift - half) & half);
+        symbols[i] = (uint16_t)(code < -max_code || code > max_code
+                                    ? TERP_ESCAPE
+                                    : code + TERP_RADIUS);
+    }
+    *nzeros_ret = nzeros;
+    return shift;
+}
+
+static void
+put_below_shift(const void *differences_in, const uint16_t *symbols, uint64_t n,
+                int nzeros, int shift, uint8_t *bytes_ret)
+{
+    const INT *differences = differences_in;
+    const WORD middle = (WORD)1 << shift >> 1;
+    const WORD below = ((WORD)1 << shift) - 1;
+    struct cpu_bit_writer writer = {.to = bytes_ret};
+    WORD numbers[GROUP];
+
+    for (uint64_t i = 0; i < n; i++) { /* terp_number_below_shift */
+        const WORD number = ((WORD)(differences[i] >> nzeros) + middle) & below;
+        numbers[i] = symbols[i] == TERP_ESCAPE ? 0 : number;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        cpu_put_bits_of(&writer, numbers[i], (unsigned)shift, 8 * sizeof(WORD));
+}
+
+/* Unpacks numbers of `width` bits; `n` is rounded up to a multiple of four. */
+static void
+unpack(const uint8_t *bytes, uint64_t n, int width, WORD *restrict numbers)
+{
+    const uint64_t all = (UINT64_C(1) << width) - 1;
+    uint64_t bit = 0;
+
+    if (width <= 14)
+        for (uint64_t i = 0; i < n; i += 4, bit += 4 * (uint64_t)width) {
+            const uint64_t four = load_le64(bytes + bit / 8) >> bit % 8;
+            numbers[i] = (WORD)(four & all);
+            numbers[i + 1] = (WORD)(four >> width & all);
+            numbers[i + 2] = (WORD)(four >> 2 * width & all);
+            numbers[i + 3] = (WORD)(four >> 3 * width & all);
+        }
+    else if (width <= 28)
+        for (uint64_t i = 0; i < n; i += 2, bit += 2 * (uint64_t)width) {
+            const uint64_t two = load_le64(bytes + bit / 8) >> bit % 8;
+            numbers[i] = (WORD)(two & all);
+            numbers[i + 1] = (WORD)(two >> width & all);
+        }
+    else
+        for (uint64_t i = 0; i < n; i++, bit += (uint64_t)width)
+            numbers[i] = (WORD)cpu_load_bits(bytes, bit, width);
+}
+
+static void
+join_shift(const uint16_t *symbols, uint64_t n, int nzeros, int shift,
+           const uint8_t *bytes, void *differences_ret)
+{
+    const WORD middle = (WORD)1 << shift >> 1;
+    INT *restrict differences = differences_ret;
+    WORD numbers[GROUP];
+
+    unpack(bytes, n, shift, numbers);
+    for (uint64_t i = 0; i < n; i++) { /* terp_join_shift */
+        const WORD code = (WORD)(INT)symbols[i] - TERP_RADIUS;
+        differences[i] =
+            (INT)(((code << shift) + numbers[i] - middle) << nzeros);
+    }
+}
+
+#undef GROUP
+
+/* ---- remainders ---- */
+
+/* Points are taken by words of the mask. */
+#define WORD_NPOINTS 64
+
+TERP_INLINE uint64_t
+specials_of_word(const uint64_t *mask_words, uint64_t at)
+{
+    return mask_words == NULL ? 0 : mask_words[at / WORD_NPOINTS];
+}
+
+/* Special points have no remainder. */
+TERP_INLINE void
+clear_specials(uint64_t specials, WORD *nbits)
+{
+    for (; specials != 0; specials &= specials - 1)
+        nbits[__builtin_ctzll(specials)] = 0;
+}
+
+/* Adds up numbers of bits, which are less than 2^6 + 2. */
+TERP_INLINE uint64_t
+sum_of(const WORD *nbits, uint64_t n)
+{
+    WORD sum = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        sum += nbits[i];
+    return sum;
+}
+
+/* Finds the widths of the remainders of the integers at `at`. */
+TERP_INLINE void
+widths_of_quants(const INT *quants, uint64_t at, uint64_t n, WORD center,
+                 struct lossless_quants k, const uint64_t *mask_words,
+                 WORD nbits[WORD_NPOINTS])
+{
+    for (uint64_t i = 0; i < n; i++)
+        nbits[i] =
+            (WORD)nbits_of_remainder((INT)((WORD)quants[at + i] + center), k);
+    clear_specials(specials_of_word(mask_words, at), nbits);
+}
+
+static uint64_t
+nbits_of_remainders(const void *quants, uint64_t first, uint64_t end,
+                    const struct cpu_lossless *model,
+                    const uint64_t *mask_words)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    WORD nbits[WORD_NPOINTS];
+    uint64_t sum = 0;
+
+    for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
+        const uint64_t n = min_u64(WORD_NPOINTS, end - at);
+        widths_of_quants(quants, at, n, (WORD)model->center, k, mask_words,
+                         nbits);
+        sum += sum_of(nbits, n);
+    }
+    return sum;
+}
+
+static void
+join_remainders(const void *quants_in, uint64_t first, uint64_t end,
+                const struct cpu_lossless *model, const uint64_t *mask_words,
+                const uint8_t *bytes, void *dst)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const INT *quants = quants_in;
+    T *restrict values = dst;
+    WORD nbits[WORD_NPOINTS], numbers[WORD_NPOINTS];
+    uint64_t bit = 0;
+
+    for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
+        const uint64_t n = min_u64(WORD_NPOINTS, end - at);
+        widths_of_quants(quants, at, n, (WORD)model->center, k, mask_words,
+                         nbits);
+        for (uint64_t i = 0; i < n; i++) {
+            numbers[i] =
+                (WORD)(TERP_VALUE_NBYTES == 4
+                           ? cpu_load_few_bits(bytes, bit, (int)nbits[i])
+                           : cpu_load_bits(bytes, bit, (int)nbits[i]));
+            bit += nbits[i];
+        }
+        for (uint64_t i = 0; i < n; i++)
+            values[at + i] = value_of_lossless(
+                (INT)((WORD)quants[at + i] + (WORD)model->center), numbers[i],
+                k);
+    }
+}
+
+static uint64_t
+nbits_of_remainders_of_values(const void *src, uint64_t first, uint64_t end,
+                              const struct cpu_lossless *model,
+                              const uint64_t *mask_words)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    WORD nbits[WORD_NPOINTS];
+    uint64_t sum = 0;
+
+    for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
+        const uint64_t n = min_u64(WORD_NPOINTS, end - at);
+        for (uint64_t i = 0; i < n; i++)
+            nbits[i] = nbits_of_values_remainder(values[at + i], k);
+        clear_specials(specials_of_word(mask_words, at), nbits);
+        sum += sum_of(nbits, n);
+    }
+    return sum;
+}
+
+static void
+put_remainders(const void *src, uint64_t first, uint64_t end,
+               const struct cpu_lossless *model, const uint64_t *mask_words,
+               uint8_t *bytes_ret)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    struct cpu_bit_writer writer = {.to = bytes_ret};
+    WORD nbits[WORD_NPOINTS], numbers[WORD_NPOINTS];
+
+    for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
+        const uint64_t n = min_u64(WORD_NPOINTS, end - at);
+        for (uint64_t i = 0; i < n; i++) {
+            nbits[i] = nbits_of_values_remainder(values[at + i], k);
+            numbers[i] = remainder_of_value(values[at + i], nbits[i], k);
+        }
+        for (uint64_t special = specials_of_word(mask_words, at); special != 0;
+             special &= special - 1) {
+            nbits[__builtin_ctzll(special)] = 0;
+            numbers[__builtin_ctzll(special)] = 0;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            cpu_put_bits_of(&writer, numbers[i], (unsigned)nbits[i],
+                            8 * sizeof(WORD));
+    }
+}
