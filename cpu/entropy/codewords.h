@@ -121,15 +121,6 @@ cpu_find_codeword(const struct cpu_decode_table *table, uint64_t next)
                                                  CPU_LOOKUP_NBITS);
 }
 
-static inline uint64_t
-load_be64(const uint8_t *src)
-{
-    uint64_t word = 0;
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | src[i];
-    return word;
-}
-
 /* The decoder loads whole words: this many bytes after `src` must be
  * readable. */
 #define CPU_CODEWORDS_PADDING_NBYTES 8
@@ -154,7 +145,8 @@ struct cpu_tile_reader {
 static inline uint64_t
 cpu_next_bits(const struct cpu_tile_reader *reader)
 {
-    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
+    return __builtin_bswap64(load_le64(reader->tile.src + reader->at / 8))
+           << (reader->at % 8);
 }
 
 /* Decodes one tile, or two together, which takes less time. False unless the
