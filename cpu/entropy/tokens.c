@@ -279,31 +279,89 @@ read_token(const struct token *token, unsigned bits, unsigned *run_ret,
     return magnitude <= TERP_MAX_CODE;
 }
 
-/* Fills the look-up items of all bits that begin with this codeword. */
+/* The fields of a look-up item; bits 0-5 are the length, which a shift takes
+ * without an instruction more. */
+enum {
+    LENGTH_NBITS = 6,
+    DISTANCE_NBITS = 10,
+    FIRST_SHIFT = LENGTH_NBITS + DISTANCE_NBITS,
+    SECOND_SHIFT = FIRST_SHIFT + 16,
+    RUN_SHIFT = SECOND_SHIFT + 16
+};
+_Static_assert(RUN_SHIFT + 16 == 64 && TERP_TILE_NSYMBOLS < CPU_TOKEN_LONGER,
+               "Fields fill an item, and no run is CPU_TOKEN_LONGER.");
+
+static inline unsigned
+length_of(uint64_t found)
+{
+    return found & ((1u << LENGTH_NBITS) - 1);
+}
+
+/* The item of a longer token, whose codeword has more bits than `length`. */
+static inline uint64_t
+make_longer(int length)
+{
+    return (uint64_t)CPU_TOKEN_LONGER << RUN_SHIFT | (unsigned)length;
+}
+
+static inline bool
+is_longer_token(uint64_t found)
+{
+    return found >> RUN_SHIFT == CPU_TOKEN_LONGER;
+}
+
+/* Fills the look-up items of all bits that begin with this codeword by single
+ * tokens, and lists the lengths of these; 0: the token is longer. */
 static void
-fill_lookup(struct cpu_token_decode_table *table, unsigned number, int length,
+fill_lookup(uint64_t *lookup, uint8_t *lengths, unsigned number, int length,
             unsigned codeword)
 {
-    struct token token = token_of(number);
+    const struct token token = token_of(number);
     int spare = CPU_TOKEN_LOOKUP_NBITS - length;
 
     if (spare < 0)
         return;
-    uint32_t *to = table->lookup + ((uint64_t)codeword << spare);
-    uint32_t longer = number << 16 | (uint32_t)length << 4;
-    if (token.nbits > spare) {
-        for (unsigned i = 0; i < 1u << spare; i++)
-            to[i] = longer;
-        return;
+    uint64_t at = (uint64_t)codeword << spare;
+    const bool is_longer = token.nbits > spare;
+    const int nplain = is_longer ? 0 : token.nbits;
+    spare -= nplain;
+    for (unsigned bits = 0; bits < 1u << nplain; bits++) {
+        uint64_t found = make_longer(length - 1);
+        unsigned run, symbol, all = 0;
+        if (!is_longer && read_token(&token, bits, &run, &symbol)) {
+            found = (uint64_t)run << RUN_SHIFT |
+                    (uint64_t)symbol << SECOND_SHIFT |
+                    (uint64_t)symbol << FIRST_SHIFT;
+            all = (unsigned)(length + token.nbits);
+        }
+        for (unsigned i = 0; i < 1u << spare; i++, at++) {
+            lookup[at] = found | all;
+            lengths[at] = (uint8_t)all;
+        }
     }
-    spare -= token.nbits;
-    for (unsigned bits = 0; bits < 1u << token.nbits; bits++) {
-        unsigned run, symbol;
-        uint32_t found = longer;
-        if (read_token(&token, bits, &run, &symbol))
-            found = symbol << 16 | run << 4 | (uint32_t)(length + token.nbits);
-        for (unsigned i = 0; i < 1u << spare; i++)
-            *to++ = found;
+}
+
+/* Joins each single token with the one after it where both fit. What is taken
+ * of the second item does not change when that is joined. */
+static void
+join_tokens(uint64_t *lookup, const uint8_t *lengths)
+{
+    const unsigned all = (1u << CPU_TOKEN_LOOKUP_NBITS) - 1;
+
+    for (unsigned bits = 0; bits <= all; bits++) {
+        const unsigned length = lengths[bits];
+        const unsigned after = bits << length & all;
+        const uint64_t second = lookup[after];
+        const uint64_t distance = (second >> RUN_SHIFT) + 1;
+        if (length == 0 || lengths[after] == 0 ||
+            length + lengths[after] > CPU_TOKEN_LOOKUP_NBITS ||
+            distance >= 1u << DISTANCE_NBITS)
+            continue;
+        const uint64_t symbol = (uint16_t)(second >> FIRST_SHIFT);
+        lookup[bits] =
+            lookup[bits] >> RUN_SHIFT << RUN_SHIFT | symbol << SECOND_SHIFT |
+            (uint64_t)(uint16_t)(lookup[bits] >> FIRST_SHIFT) << FIRST_SHIFT |
+            distance << LENGTH_NBITS | (length + lengths[after]);
     }
 }
 
@@ -311,14 +369,19 @@ bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_decode_table *table)
 {
+    uint8_t lengths[1 << CPU_TOKEN_LOOKUP_NBITS];
     uint16_t codewords[TERP_NSYMBOLS];
 
     if (!terp_cpu_sorted_codewords_make(nbits, codewords, &table->codewords))
         return false;
-    memset(table->lookup, 0, sizeof table->lookup);
+    memset(lengths, 0, sizeof lengths);
+    for (unsigned i = 0; i < 1u << CPU_TOKEN_LOOKUP_NBITS; i++)
+        table->lookup[i] = make_longer(CPU_TOKEN_LOOKUP_NBITS);
     for (unsigned number = 0; number < TERP_NTOKENS; number++)
         if (nbits[number] > 0)
-            fill_lookup(table, number, nbits[number], codewords[number]);
+            fill_lookup(table->lookup, lengths, number, nbits[number],
+                        codewords[number]);
+    join_tokens(table->lookup, lengths);
     return true;
 }
 
@@ -329,32 +392,25 @@ decode_token(struct cpu_tile_reader *reader, bool *good_ret)
 {
     const struct cpu_coded_tile *tile = &reader->tile;
     const struct cpu_token_decode_table *table = tile->table;
-    uint64_t next = cpu_next_bits(reader), nleft = reader->nbits - reader->at;
-    uint32_t found = table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
-    unsigned number = found >> 16, length = found >> 4 & 15, run, symbol;
+    const uint64_t next = cpu_next_bits(reader);
+    const uint64_t nleft = reader->nbits - reader->at;
+    const uint64_t found = table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    unsigned run, symbol;
 
     *good_ret = nleft < 8 && ~next >> 1 >> (63 - nleft) == 0;
     if (*good_ret)
         return false;
-    if ((found & 15) != 0) {
-        reader->at += found & 15;
-        run = found >> 4 & 0xFFF;
-        symbol = found >> 16;
-    } else {
-        if (length == 0) {
-            unsigned codeword = cpu_find_longer_codeword(
-                &table->codewords, next, CPU_TOKEN_LOOKUP_NBITS);
-            number = codeword >> 4;
-            length = codeword & 15;
-            if (length == 0 || number >= TERP_NTOKENS)
-                return false;
-        }
-        struct token token = token_of(number);
-        unsigned bits = (unsigned)(next << length >> 1 >> (63 - token.nbits));
-        reader->at += length + (unsigned)token.nbits;
-        if (!read_token(&token, bits, &run, &symbol))
-            return false;
-    }
+    const unsigned codeword = cpu_find_longer_codeword(
+        &table->codewords, next,
+        is_longer_token(found) ? (int)length_of(found) : 0);
+    const unsigned number = codeword >> 4, length = codeword & 15;
+    if (length == 0 || number >= TERP_NTOKENS)
+        return false;
+    const struct token token = token_of(number);
+    const unsigned bits = (unsigned)(next << length >> 1 >> (63 - token.nbits));
+    if (!read_token(&token, bits, &run, &symbol))
+        return false;
+    reader->at += length + (unsigned)token.nbits;
     reader->i += run;
     if (reader->i >= tile->nsymbols || reader->at > reader->nbits)
         return false;
@@ -362,67 +418,92 @@ decode_token(struct cpu_tile_reader *reader, bool *good_ret)
     return true;
 }
 
-/* The short tokens that fit in a 64-bit load after up to seven bits of it are
+/* The look-ups for which a 64-bit load has bits after up to seven of them are
  * shifted out. */
 enum {
-    TOKENS_PER_LOAD = (64 - 7) / CPU_TOKEN_LOOKUP_NBITS
+    LOOKUPS_PER_LOAD = (64 - 7) / CPU_TOKEN_LOOKUP_NBITS
 };
 
-/* Decodes the next short token, from `next`. False if the token is longer, or
- * its run is too long; nothing is changed then. */
+/* Decodes the next one or two short tokens, from `next`. False if the first is
+ * longer, or a run is too long; nothing is changed then. */
 static inline bool
-decode_short_token(struct cpu_tile_reader *reader, uint64_t *next)
+decode_short_tokens(struct cpu_tile_reader *reader, uint64_t *next)
 {
     const struct cpu_token_decode_table *table = reader->tile.table;
-    uint32_t found = table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
-    uint64_t place = reader->i + (found >> 4 & 0xFFF);
+    const uint64_t found =
+        table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    const uint64_t first = reader->i + (found >> RUN_SHIFT);
+    const uint64_t second =
+        first + (found >> LENGTH_NBITS & ((1u << DISTANCE_NBITS) - 1));
 
-    if ((found & 15) == 0 || place >= reader->tile.nsymbols)
+    if (second >= reader->tile.nsymbols)
         return false;
-    reader->tile.symbols[place] = (uint16_t)(found >> 16);
-    reader->i = place + 1;
-    *next <<= found & 15;
-    reader->at += found & 15;
+    reader->tile.symbols[first] = (uint16_t)(found >> FIRST_SHIFT);
+    reader->tile.symbols[second] = (uint16_t)(found >> SECOND_SHIFT);
+    reader->i = second + 1;
+    *next <<= length_of(found);
     return true;
 }
 
+/* Whether the tile has all bits that this many look-ups may take. */
 static inline bool
-has_load(const struct cpu_tile_reader *reader)
+has_bits(const struct cpu_tile_reader *reader, unsigned nlookups)
 {
-    return reader->at + 64 <= reader->nbits;
+    return reader->at + nlookups * CPU_TOKEN_LOOKUP_NBITS <= reader->nbits;
 }
 
-/* Decodes short tokens until a longer one, or until the end is near. */
-static void
-decode_short_tokens(struct cpu_tile_reader *reader)
+/* The next bits. The last one, which no token of a load reaches, becomes a mark
+ * that moves up with them: pass_bits() finds by it how many bits were taken. */
+static inline uint64_t
+mark_bits(const struct cpu_tile_reader *reader)
+{
+    return cpu_next_bits(reader) | 1;
+}
+_Static_assert(LOOKUPS_PER_LOAD *CPU_TOKEN_LOOKUP_NBITS < 64 - 7,
+               "No token reaches the mark.");
+
+static inline void
+pass_bits(struct cpu_tile_reader *reader, uint64_t next)
+{
+    reader->at += (unsigned)__builtin_ctzll(next);
+}
+
+/* Decodes short tokens by this many look-ups for each load, until a longer one,
+ * or until the end is near. */
+static bool
+decode_one(struct cpu_tile_reader *reader, unsigned nlookups)
 {
     struct cpu_tile_reader own = *reader; /* in registers */
     bool goes_on = true;
 
-    while (goes_on && has_load(&own)) {
-        uint64_t next = cpu_next_bits(&own);
-        for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++)
-            goes_on = decode_short_token(&own, &next);
+    while (goes_on && has_bits(&own, nlookups)) {
+        uint64_t next = mark_bits(&own);
+        for (unsigned k = 0; goes_on && k < nlookups; k++)
+            goes_on = decode_short_tokens(&own, &next);
+        pass_bits(&own, next);
     }
     *reader = own;
+    return goes_on;
 }
 
 /* Decodes short tokens of two tiles in turn, until one stops. A token's place
  * depends on the token before it in the same tile, but not on the other tile's:
  * the processor overlaps both. */
 static void
-decode_short_tokens_of_two(struct cpu_tile_reader *one,
-                           struct cpu_tile_reader *other)
+decode_two(struct cpu_tile_reader *one, struct cpu_tile_reader *other)
 {
     struct cpu_tile_reader a = *one, b = *other;
     bool goes_on = true;
 
-    while (goes_on && has_load(&a) && has_load(&b)) {
-        uint64_t next_a = cpu_next_bits(&a), next_b = cpu_next_bits(&b);
-        for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++) {
-            goes_on = decode_short_token(&a, &next_a);
-            goes_on = decode_short_token(&b, &next_b) && goes_on;
+    while (goes_on && has_bits(&a, LOOKUPS_PER_LOAD) &&
+           has_bits(&b, LOOKUPS_PER_LOAD)) {
+        uint64_t next_a = mark_bits(&a), next_b = mark_bits(&b);
+        for (int k = 0; goes_on && k < LOOKUPS_PER_LOAD; k++) {
+            goes_on = decode_short_tokens(&a, &next_a);
+            goes_on = decode_short_tokens(&b, &next_b) && goes_on;
         }
+        pass_bits(&a, next_a);
+        pass_bits(&b, next_b);
     }
     *one = a;
     *other = b;
@@ -441,9 +522,10 @@ finish_tile(struct cpu_tile_reader *reader)
 {
     bool good;
 
-    do
-        decode_short_tokens(reader);
-    while (decode_token(reader, &good));
+    do {
+        if (decode_one(reader, LOOKUPS_PER_LOAD))
+            decode_one(reader, 1);
+    } while (decode_token(reader, &good));
     return good;
 }
 
@@ -457,7 +539,7 @@ terp_cpu_tokens_decode(const struct cpu_coded_tile *tiles, int ntiles)
         return finish_tile(&one);
     other = start_tile(&tiles[1]);
     for (;;) {
-        decode_short_tokens_of_two(&one, &other);
+        decode_two(&one, &other);
         if (!decode_token(&one, &good))
             return good && finish_tile(&other);
         if (!decode_token(&other, &other_good))

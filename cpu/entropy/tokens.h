@@ -52,16 +52,21 @@ terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
 
 /* ---- decoding ---- */
 
-/* Whole tokens of up to this many bits are looked up at once. */
+/* Whole tokens of up to this many bits are looked up at once, two where they
+ * fit. */
 #define CPU_TOKEN_LOOKUP_NBITS 11
+#define CPU_TOKEN_LONGER 0xFFFFu
 
 /* A codebook of tokens for decoding. */
 struct cpu_token_decode_table {
-    /* By the next CPU_TOKEN_LOOKUP_NBITS bits. Bits 0-3 hold the length of the
-     * whole token, bits 4-15 its run, bits 16 and up its symbol. Bits 0-3 are 0
-     * if the token is longer: then bits 4-7 hold the length of its codeword,
-     * and bits 16 and up its number. Both are 0 if the codeword is longer. */
-    uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
+    /* By the next CPU_TOKEN_LOOKUP_NBITS bits: one token, or two if both fit.
+     * Bits 0-5 hold the length of all, bits 16-31 the first symbol, bits 32-47
+     * the second symbol, bits 48-63 the first run, bits 6-15 the distance from
+     * the first symbol to the second. A single token is its own second at
+     * distance 0. If the first token is longer, its run is CPU_TOKEN_LONGER,
+     * which no tile has room for, and bits 0-5 hold a length that its codeword
+     * exceeds. */
+    uint64_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
     struct cpu_sorted_codewords codewords;
 };
 
