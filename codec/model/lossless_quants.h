@@ -13,8 +13,10 @@ TERP_TYPED(T)
 struct lossless_quants {
     T step, inverse;
     TERP_WORD count, first; /* `first`: the bits of the value at `count` */
-    TERP_WORD nsplit;       /* magnitudes below this one have remainders */
-    TERP_WORD nbits_of_0;   /* the bits of the remainder of integer 0 */
+    /* Without remainders 0: the bits of the remainder of integer 0; the
+     * exponent fields of `count` and of its value, from which on integers have
+     * none. */
+    TERP_WORD nbits_of_0, count_exponent, first_exponent;
     int nzeros;
     enum terp_lossless_form form;
 };
@@ -27,6 +29,7 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
     const bool all_counted =
         exact.exponent == terp_least_exponent((int)sizeof(T));
     const bool of_magnitudes = form == TERP_LOSSLESS_MAGNITUDES;
+    const int mantissa_nbits = terp_mantissa_nbits((int)sizeof(T));
     TERP_STRUCT(lossless_quants) k;
 
     k.step = all_counted ? (T)1 : (T)terp_power_of_two(exact.exponent);
@@ -37,9 +40,17 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
               : of_magnitudes
                   ? TERP_CALL(bits_of)(k.step)
                   : TERP_CALL(bits_of)((T)(TERP_INT)k.count * k.step);
-    k.nsplit = form == TERP_LOSSLESS_REMAINDERS ? k.count : 0;
-    k.nbits_of_0 = 1 + (TERP_WORD)bit_width((TERP_CALL(bits_of)(k.step) - 1) >>
-                                            exact.nzeros);
+    const bool has_remainders = form == TERP_LOSSLESS_REMAINDERS && k.count > 0;
+    k.nbits_of_0 =
+        has_remainders
+            ? 1 + (TERP_WORD)bit_width((TERP_CALL(bits_of)(k.step) - 1) >>
+                                       exact.nzeros)
+            : 0;
+    k.count_exponent =
+        has_remainders
+            ? TERP_CALL(bits_of)((T)(TERP_INT)k.count) >> mantissa_nbits
+            : 0;
+    k.first_exponent = has_remainders ? k.first >> mantissa_nbits : 0;
     k.nzeros = exact.nzeros;
     k.form = form;
     return k;
@@ -60,21 +71,18 @@ word_of_magnitude(TERP_WORD magnitude, TERP_STRUCT(lossless_quants) k)
 
 /* The number of bits of an integer's remainder. The remainder of integer 0
  * includes the sign. Between two other integers are as many values as the
- * mantissa has bits below the step: one bit fewer in each octave, and none at
- * `count`. */
+ * mantissa has bits below the step: one bit fewer in each octave, and none from
+ * `count` on. */
 TERP_TYPED(T)
 TERP_INLINE int
 nbits_of_remainder(TERP_INT quant, TERP_STRUCT(lossless_quants) k)
 {
     const int mantissa_nbits = terp_mantissa_nbits((int)sizeof(T));
-    const TERP_WORD sign = (TERP_WORD)(quant < 0);
-    const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
-    const TERP_WORD of_octave =
-        (TERP_CALL(bits_of)((T)(TERP_INT)k.count) >> mantissa_nbits) -
-        (TERP_CALL(bits_of)((T)(TERP_INT)magnitude) >> mantissa_nbits);
-    const TERP_WORD nbits = magnitude == 0 ? k.nbits_of_0 : of_octave;
+    const TERP_WORD exponent =
+        TERP_CALL(bits_of)((T)quant) << 1 >> (mantissa_nbits + 1);
+    const TERP_INT nbits = (TERP_INT)(k.count_exponent - exponent);
 
-    return (int)(magnitude < k.nsplit ? nbits : 0);
+    return (int)(quant == 0 ? (TERP_INT)k.nbits_of_0 : nbits > 0 ? nbits : 0);
 }
 
 /* The same from a value, without its integer. */
@@ -84,12 +92,12 @@ nbits_of_values_remainder(T value, TERP_STRUCT(lossless_quants) k)
 {
     const int mantissa_nbits = terp_mantissa_nbits((int)sizeof(T));
     const TERP_WORD word = TERP_CALL(bits_of)(TERP_ABS(value));
-    const TERP_WORD of_octave =
-        (k.first >> mantissa_nbits) - (word >> mantissa_nbits);
-    const TERP_WORD nbits =
-        word < TERP_CALL(bits_of)(k.step) ? k.nbits_of_0 : of_octave;
+    const TERP_INT nbits =
+        (TERP_INT)(k.first_exponent - (word >> mantissa_nbits));
 
-    return k.nsplit > 0 && word < k.first ? nbits : 0;
+    return word < TERP_CALL(bits_of)(k.step) ? k.nbits_of_0
+           : nbits > 0                       ? (TERP_WORD)nbits
+                                             : 0;
 }
 
 /* The remainder of a value, which has `nbits`: the last bits of the mantissa,
@@ -137,6 +145,31 @@ lossless_quant_of(T value, TERP_STRUCT(lossless_quants) k,
                      ? true
                      : remainder == 0 && !(magnitude == 0 && sign));
     return (TERP_INT)((magnitude ^ (0 - sign)) + sign);
+}
+
+/* Where no zeros are left out, integers below this magnitude stand for whole
+ * steps, from `count` on, too: the least values of their remainders are their
+ * products. */
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+lossless_products_end(TERP_STRUCT(lossless_quants) k)
+{
+    return k.nzeros == 0 ? 2 * k.count : 0;
+}
+
+/* The value of such an integer, with a remainder. */
+TERP_TYPED(T)
+TERP_INLINE T
+value_of_product(TERP_INT quant, TERP_WORD remainder,
+                 TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD of_0 = remainder >> 1 | remainder << (8 * sizeof(T) - 1);
+    const TERP_WORD bits =
+        TERP_CALL(bits_of)((T)quant * k.step) + (quant == 0 ? of_0 : remainder);
+    T value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 TERP_TYPED(T)

@@ -180,35 +180,49 @@ specials_of_word(const uint64_t *mask_words, uint64_t at)
     return mask_words == NULL ? 0 : mask_words[at / WORD_NPOINTS];
 }
 
-/* Special points have no remainder. */
+/* Sets numbers of special points, which have no remainder, to 0, and those from
+ * `n` on. */
 TERP_INLINE void
-clear_specials(uint64_t specials, WORD *nbits)
+clear_numbers(uint64_t specials, uint64_t n, WORD numbers[WORD_NPOINTS])
 {
     for (; specials != 0; specials &= specials - 1)
-        nbits[__builtin_ctzll(specials)] = 0;
+        numbers[__builtin_ctzll(specials)] = 0;
+    for (; n < WORD_NPOINTS; n++)
+        numbers[n] = 0;
 }
 
-/* Adds up numbers of bits, which are less than 2^6 + 2. */
 TERP_INLINE uint64_t
-sum_of(const WORD *nbits, uint64_t n)
+sum_of(const WORD nbits[WORD_NPOINTS], uint64_t n)
 {
-    WORD sum = 0;
+    WORD sum = 0; /* at most 64 of 64 */
 
     for (uint64_t i = 0; i < n; i++)
         sum += nbits[i];
     return sum;
 }
 
-/* Finds the widths of the remainders of the integers at `at`. */
+/* The largest magnitude of integers, or more. */
+TERP_INLINE WORD
+largest_of(const INT *quants, uint64_t n, WORD center)
+{
+    WORD all = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const INT quant = (INT)((WORD)quants[i] + center);
+        all |= (WORD)(quant < 0 ? ~quant : quant);
+    }
+    return all + 1;
+}
+
+/* Finds the widths of the remainders of `n` integers. */
 TERP_INLINE void
-widths_of_quants(const INT *quants, uint64_t at, uint64_t n, WORD center,
-                 struct lossless_quants k, const uint64_t *mask_words,
+widths_of_quants(const INT *quants, uint64_t n, WORD center,
+                 struct lossless_quants k, uint64_t specials,
                  WORD nbits[WORD_NPOINTS])
 {
     for (uint64_t i = 0; i < n; i++)
-        nbits[i] =
-            (WORD)nbits_of_remainder((INT)((WORD)quants[at + i] + center), k);
-    clear_specials(specials_of_word(mask_words, at), nbits);
+        nbits[i] = (WORD)nbits_of_remainder((INT)((WORD)quants[i] + center), k);
+    clear_numbers(specials, n, nbits);
 }
 
 static uint64_t
@@ -222,11 +236,37 @@ nbits_of_remainders(const void *quants, uint64_t first, uint64_t end,
 
     for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
         const uint64_t n = min_u64(WORD_NPOINTS, end - at);
-        widths_of_quants(quants, at, n, (WORD)model->center, k, mask_words,
-                         nbits);
+        widths_of_quants((const INT *)quants + at, n, (WORD)model->center, k,
+                         specials_of_word(mask_words, at), nbits);
         sum += sum_of(nbits, n);
     }
     return sum;
+}
+
+/* Loads remainders from bit `bit` on, and returns the bit after them: four by
+ * one load where they are short, which most are. */
+TERP_INLINE uint64_t
+load_remainders(const uint8_t *bytes, uint64_t bit, uint64_t n,
+                const WORD nbits[WORD_NPOINTS], WORD numbers[WORD_NPOINTS])
+{
+    WORD all = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        all |= nbits[i];
+    if (all >= 16) {
+        for (uint64_t i = 0; i < n; bit += nbits[i], i++)
+            numbers[i] = (WORD)cpu_load_bits(bytes, bit, (int)nbits[i]);
+        return bit;
+    }
+    for (uint64_t i = 0; i < n; i += 4) {
+        uint64_t four = load_le64(bytes + bit / 8) >> bit % 8;
+        for (uint64_t j = i; j < i + 4; j++) {
+            numbers[j] = (WORD)(four & ((UINT64_C(1) << nbits[j]) - 1));
+            four >>= nbits[j];
+            bit += nbits[j];
+        }
+    }
+    return bit;
 }
 
 static void
@@ -234,71 +274,75 @@ join_remainders(const void *quants_in, uint64_t first, uint64_t end,
                 const struct cpu_lossless *model, const uint64_t *mask_words,
                 const uint8_t *bytes, void *dst)
 {
-    const struct lossless_quants k = quants_of_model(model);
-    const INT *quants = quants_in;
-    T *restrict values = dst;
+    struct lossless_quants k = quants_of_model(model);
+    const WORD center = (WORD)model->center;
     WORD nbits[WORD_NPOINTS], numbers[WORD_NPOINTS];
     uint64_t bit = 0;
 
+    k.form = TERP_LOSSLESS_REMAINDERS; /* the compiler drops the others */
     for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
         const uint64_t n = min_u64(WORD_NPOINTS, end - at);
-        widths_of_quants(quants, at, n, (WORD)model->center, k, mask_words,
+        const INT *quants = (const INT *)quants_in + at;
+        T *restrict values = (T *)dst + at;
+        widths_of_quants(quants, n, center, k, specials_of_word(mask_words, at),
                          nbits);
-        for (uint64_t i = 0; i < n; i++) {
-            numbers[i] =
-                (WORD)(TERP_VALUE_NBYTES == 4
-                           ? cpu_load_few_bits(bytes, bit, (int)nbits[i])
-                           : cpu_load_bits(bytes, bit, (int)nbits[i]));
-            bit += nbits[i];
-        }
-        for (uint64_t i = 0; i < n; i++)
-            values[at + i] = value_of_lossless(
-                (INT)((WORD)quants[at + i] + (WORD)model->center), numbers[i],
-                k);
+        bit = load_remainders(bytes, bit, n, nbits, numbers);
+        if (largest_of(quants, n, center) < lossless_products_end(k))
+            for (uint64_t i = 0; i < n; i++)
+                values[i] = value_of_product((INT)((WORD)quants[i] + center),
+                                             numbers[i], k);
+        else
+            for (uint64_t i = 0; i < n; i++)
+                values[i] = value_of_lossless((INT)((WORD)quants[i] + center),
+                                              numbers[i], k);
     }
 }
 
+/* Finds the remainders of `n` values, and their widths. */
+TERP_INLINE void
+take_remainders(const T *values, uint64_t n, struct lossless_quants k,
+                uint64_t specials, WORD nbits[WORD_NPOINTS],
+                WORD numbers[WORD_NPOINTS])
+{
+    for (uint64_t i = 0; i < n; i++) {
+        nbits[i] = nbits_of_values_remainder(values[i], k);
+        numbers[i] = remainder_of_value(values[i], nbits[i], k);
+    }
+    clear_numbers(specials, n, nbits);
+    clear_numbers(specials, n, numbers);
+}
+
 static uint64_t
-nbits_of_remainders_of_values(const void *src, uint64_t first, uint64_t end,
+nbits_of_remainders_of_values(const void *values, uint64_t first, uint64_t end,
                               const struct cpu_lossless *model,
                               const uint64_t *mask_words)
 {
     const struct lossless_quants k = quants_of_model(model);
-    const T *values = src;
-    WORD nbits[WORD_NPOINTS];
+    WORD nbits[WORD_NPOINTS], numbers[WORD_NPOINTS];
     uint64_t sum = 0;
 
     for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
         const uint64_t n = min_u64(WORD_NPOINTS, end - at);
-        for (uint64_t i = 0; i < n; i++)
-            nbits[i] = nbits_of_values_remainder(values[at + i], k);
-        clear_specials(specials_of_word(mask_words, at), nbits);
+        take_remainders((const T *)values + at, n, k,
+                        specials_of_word(mask_words, at), nbits, numbers);
         sum += sum_of(nbits, n);
     }
     return sum;
 }
 
 static void
-put_remainders(const void *src, uint64_t first, uint64_t end,
+put_remainders(const void *values, uint64_t first, uint64_t end,
                const struct cpu_lossless *model, const uint64_t *mask_words,
                uint8_t *bytes_ret)
 {
     const struct lossless_quants k = quants_of_model(model);
-    const T *values = src;
     struct cpu_bit_writer writer = {.to = bytes_ret};
     WORD nbits[WORD_NPOINTS], numbers[WORD_NPOINTS];
 
     for (uint64_t at = first; at < end; at += WORD_NPOINTS) {
         const uint64_t n = min_u64(WORD_NPOINTS, end - at);
-        for (uint64_t i = 0; i < n; i++) {
-            nbits[i] = nbits_of_values_remainder(values[at + i], k);
-            numbers[i] = remainder_of_value(values[at + i], nbits[i], k);
-        }
-        for (uint64_t special = specials_of_word(mask_words, at); special != 0;
-             special &= special - 1) {
-            nbits[__builtin_ctzll(special)] = 0;
-            numbers[__builtin_ctzll(special)] = 0;
-        }
+        take_remainders((const T *)values + at, n, k,
+                        specials_of_word(mask_words, at), nbits, numbers);
         for (uint64_t i = 0; i < n; i++)
             cpu_put_bits_of(&writer, numbers[i], (unsigned)nbits[i],
                             8 * sizeof(WORD));

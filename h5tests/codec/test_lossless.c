@@ -66,7 +66,10 @@ code_words(const struct cpu_stages *stages, const struct cpu_lossless *model,
         stages->nbits_of_remainders(quants, 0, NWORDS, model, &mask),
         stages->nbits_of_remainders_of_values(wide, 0, NWORDS, model, &mask));
     stages->put_remainders(wide, 0, NWORDS, model, &mask, bytes);
-    stages->join_remainders(quants, 0, NWORDS, model, &mask, bytes, back);
+    if (model->form == TERP_LOSSLESS_REMAINDERS)
+        stages->join_remainders(quants, 0, NWORDS, model, &mask, bytes, back);
+    else
+        stages->lossless_restore(quants, NWORDS, model, back);
     for (uint64_t i = 0; i < NWORDS; i++)
         if (!(mask >> i & 1))
             assert_int_equal(
@@ -122,12 +125,11 @@ magnitudes_from_the_least_step_begin_with_its_word(void **state)
         const struct cpu_lossless model = {
             .exact = {1, 0, (int16_t)terp_least_exponent(nbytes)},
             .form = TERP_LOSSLESS_MAGNITUDES};
-        const uint8_t none[CPU_BITS_PADDING_NBYTES] = {0};
         uint64_t quants[4], values[4];
 
         for (uint64_t i = 0; i < 4; i++) /* 0, 1: the word of the step */
             store_value((uint8_t *)quants + i * (uint64_t)nbytes, i, nbytes);
-        types[t]->join_remainders(quants, 0, 4, &model, NULL, none, values);
+        types[t]->lossless_restore(quants, 4, &model, values);
         for (uint64_t i = 0; i < 4; i++)
             assert_int_equal(
                 load_value((uint8_t *)values + i * (uint64_t)nbytes, nbytes),
