@@ -33,18 +33,24 @@ window_key(const struct terp_repeats *r, uint64_t i, int step,
     return true;
 }
 
+/* Few words are the first of a sample, so that nearly all points are passed by
+ * their first word alone. */
+#define FIRST_NBITS 15
+#define NFIRST (1 << FIRST_NBITS)
+
 struct samples {
     uint64_t key[TERP_REFERENCE_NSLOTS];
     uint64_t point[TERP_REFERENCE_NSLOTS]; /* plus one; 0: none */
     bool is_repeated[TERP_REFERENCE_NSLOTS];
-    uint64_t maybe[TERP_REFERENCE_NSLOTS]; /* 64 bits per slot, by other bits of
-                                            * the key */
+    bool is_first[NFIRST]; /* whether a sample may begin with the word */
 };
 
+/* The place of a word in is_first. */
 static uint64_t
-bit_of(uint64_t mixed_key)
+first_slot(const struct search *s, uint64_t i)
 {
-    return UINT64_C(1) << (mixed_key >> 32 & 63);
+    return terp_reference_mixed(s->repeats.words[i] >> s->repeats.near_nbits) >>
+           (64 - FIRST_NBITS);
 }
 
 static bool
@@ -66,11 +72,10 @@ take_samples(const struct search *s, struct samples *samples)
         uint64_t key;
         if (!key_of(s, i, 1, &key))
             continue;
-        const uint64_t mixed_key = terp_reference_mixed(key),
-                       slot = terp_reference_slot(mixed_key);
+        const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
         samples->key[slot] = key;
         samples->point[slot] = i + 1;
-        samples->maybe[slot] = bit_of(mixed_key);
+        samples->is_first[first_slot(s, i)] = true;
     }
 }
 
@@ -99,11 +104,9 @@ ask_samples(const struct search *s, struct samples *samples, uint64_t i,
 
     if (!key_of(s, i, step, &key))
         return;
-    const uint64_t mixed_key = terp_reference_mixed(key),
-                   slot = terp_reference_slot(mixed_key);
-    if ((samples->maybe[slot] & bit_of(mixed_key)) != 0 &&
-        samples->key[slot] == key && samples->point[slot] != i + 1 &&
-        !samples->is_repeated[slot])
+    const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
+    if (samples->point[slot] != 0 && samples->key[slot] == key &&
+        samples->point[slot] != i + 1 && !samples->is_repeated[slot])
         samples->is_repeated[slot] =
             s->repeats.lone || is_sample(s, samples->point[slot] - 1, i, step);
 }
@@ -120,6 +123,8 @@ ask_all(const struct search *s, bool *worth_ret)
     memset(samples, 0, sizeof *samples);
     take_samples(s, samples);
     for (uint64_t i = 0; i < s->repeats.nvalues; i++) {
+        if (!samples->is_first[first_slot(s, i)])
+            continue;
         ask_samples(s, samples, i, 1);
         if (!s->repeats.lone)
             ask_samples(s, samples, i, -1);
