@@ -34,20 +34,19 @@ window_key(const struct terp_repeats *r, uint64_t i, int step,
 }
 
 /* Few words are the first of a sample, so that nearly all points are passed by
- * their first word alone. */
-#define FIRST_NBITS 15
-#define NFIRST (1 << FIRST_NBITS)
+ * their first word alone, which has a bit. */
+#define FIRST_NBITS 18
 
 struct samples {
     uint64_t key[TERP_REFERENCE_NSLOTS];
     uint64_t point[TERP_REFERENCE_NSLOTS]; /* plus one; 0: none */
     bool is_repeated[TERP_REFERENCE_NSLOTS];
-    bool is_first[NFIRST]; /* whether a sample may begin with the word */
+    uint8_t is_first[1 << FIRST_NBITS >> 3];
 };
 
-/* The place of a word in is_first. */
+/* The bit of a word in is_first. */
 static uint64_t
-first_slot(const struct search *s, uint64_t i)
+first_bit(const struct search *s, uint64_t i)
 {
     return terp_reference_mixed(s->repeats.words[i] >> s->repeats.near_nbits) >>
            (64 - FIRST_NBITS);
@@ -75,7 +74,8 @@ take_samples(const struct search *s, struct samples *samples)
         const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
         samples->key[slot] = key;
         samples->point[slot] = i + 1;
-        samples->is_first[first_slot(s, i)] = true;
+        const uint64_t first = first_bit(s, i);
+        samples->is_first[first / 8] |= (uint8_t)(1u << first % 8);
     }
 }
 
@@ -123,7 +123,7 @@ ask_all(const struct search *s, bool *worth_ret)
     memset(samples, 0, sizeof *samples);
     take_samples(s, samples);
     for (uint64_t i = 0; i < s->repeats.nvalues; i++) {
-        if (!samples->is_first[first_slot(s, i)])
+        if (!bit_at(samples->is_first, first_bit(s, i)))
             continue;
         ask_samples(s, samples, i, 1);
         if (!s->repeats.lone)

@@ -49,12 +49,6 @@ put_value(const struct search *s, uint64_t i, uint64_t bits)
     store_le(s->values + i * (uint64_t)s->value_nbytes, bits, s->value_nbytes);
 }
 
-static uint64_t
-word_of(const struct search *s, uint64_t bits)
-{
-    return terp_reference_word(s->is_float, s->value_nbytes, bits);
-}
-
 static bool
 make_values(struct search *s, const void *src)
 {
@@ -72,14 +66,45 @@ make_values(struct search *s, const void *src)
     return true;
 }
 
-/* Whether a value is a fill value. Repeats of fill values do not count. */
-static bool
-is_fill(const struct search *s, const struct terp_params *params, uint64_t bits)
-{
-    const uint64_t ones = UINT64_MAX >> (64 - 8 * s->value_nbytes);
+/* Inlined, so that loops are compiled for each size of values. */
+#define SEARCH_INLINE static inline __attribute__((always_inline))
 
-    return (params->has_fill && bits == (params->fill_bits & ones)) ||
-           (params->has_missing && bits == (params->missing_bits & ones));
+SEARCH_INLINE uint64_t
+bits_of_size(const uint8_t *values, uint64_t i, int value_nbytes)
+{
+    const uint8_t *at = values + i * (uint64_t)value_nbytes;
+
+    /* gcc 12 makes no vectors of the loop of load_le. */
+    return TERP_HOST_IS_BIG_ENDIAN ? load_le(at, value_nbytes)
+                                   : load_value(at, value_nbytes);
+}
+
+/* Repeats of fill values do not count. The first value has no neighbour. */
+SEARCH_INLINE void
+make_words(const struct search *s, const struct terp_params *params,
+           int value_nbytes, bool is_float)
+{
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * value_nbytes);
+    const uint64_t infinity =
+        is_float ? terp_references_infinity(s->chunk->type) : 0;
+    const uint64_t end = s->nvalues;
+    const bool has_fill = params->has_fill, has_missing = params->has_missing;
+    const uint64_t fill = params->fill_bits & ones;
+    const uint64_t missing = params->missing_bits & ones;
+    const uint8_t *values = s->values;
+    uint64_t *restrict words = s->words;
+    uint8_t *restrict usable = s->usable;
+
+    for (uint64_t i = 0; i < end; i++) {
+        const uint64_t bits = bits_of_size(values, i, value_nbytes);
+        const uint64_t word = terp_reference_word(is_float, value_nbytes, bits);
+        words[i] = word;
+        usable[i] = (word != 0) & !(has_fill & (bits == fill)) &
+                    !(has_missing & (bits == missing)) &
+                    (!is_float | (word < infinity));
+    }
+    for (uint64_t i = 1; i < end; i++)
+        usable[i] &= words[i - 1] != words[i];
 }
 
 /* Makes the words that the search compares. Zeros, values that are not finite,
@@ -88,16 +113,12 @@ is_fill(const struct search *s, const struct terp_params *params, uint64_t bits)
 static void
 find_words(const struct search *s, const struct terp_params *params)
 {
-    const uint64_t infinity = terp_references_infinity(s->chunk->type);
-
-    for (uint64_t i = 0; i < s->nvalues; i++) {
-        const uint64_t bits = value_at(s, i);
-        const uint64_t word = word_of(s, bits);
-        s->words[i] = word;
-        s->usable[i] = word != 0 && !is_fill(s, params, bits) &&
-                       (!s->is_float || word < infinity) &&
-                       (i == 0 || s->words[i - 1] != word);
-    }
+    if (s->value_nbytes == 4 && s->is_float)
+        make_words(s, params, 4, true);
+    else if (s->value_nbytes == 8 && s->is_float)
+        make_words(s, params, 8, true);
+    else
+        make_words(s, params, s->value_nbytes, s->is_float);
 }
 
 /* How near equal values must be; -1: equal bits. */
@@ -120,6 +141,18 @@ near_nbits_of(const struct search *s)
                                    s->value_nbytes);
 }
 
+SEARCH_INLINE bool
+has_value(const struct search *s, uint64_t bits, int value_nbytes)
+{
+    const uint8_t *values = s->values;
+    const uint64_t end = s->nvalues;
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < end; i++)
+        n += bits_of_size(values, i, value_nbytes) == bits;
+    return n > 0;
+}
+
 /* Finds a NaN, or an integer, that no value of the chunk equals. Unless all
  * values differ, an integer below the number of values is free. */
 static bool
@@ -129,10 +162,9 @@ find_marker(struct search *s)
 
     if (s->is_float) {
         s->marker = terp_references_marker_of_floats(s->value_nbytes);
-        for (uint64_t i = 0; i < s->nvalues; i++)
-            if (value_at(s, i) == s->marker)
-                return false;
-        return true;
+        return s->value_nbytes == 4   ? !has_value(s, s->marker, 4)
+               : s->value_nbytes == 8 ? !has_value(s, s->marker, 8)
+                                      : !has_value(s, s->marker, 2);
     }
     memset(is_there, 0, s->nvalues);
     for (uint64_t i = 0; i < s->nvalues; i++)
