@@ -115,6 +115,34 @@ remainder_of_value(T value, TERP_WORD nbits, TERP_STRUCT(lossless_quants) k)
     return word < TERP_CALL(bits_of)(k.step) ? of_0 : word >> k.nzeros & last;
 }
 
+/* The magnitude of a finite value's integer, unless integers are of magnitudes.
+ * Both sides are computed, so that compilers make vectors of loops. */
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+lossless_magnitude_of(T value, TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD word = TERP_CALL(bits_of)(TERP_ABS(value));
+    const T below = word < k.first ? TERP_ABS(value) : (T)0;
+    const TERP_WORD of_steps = (TERP_WORD)(TERP_INT)(below * k.inverse);
+    const TERP_WORD counted = k.count + ((word - k.first) >> k.nzeros);
+
+    return word < k.first ? of_steps : counted;
+}
+
+/* The integer of a finite value. */
+TERP_TYPED(T)
+TERP_INLINE TERP_INT
+lossless_integer_of(T value, TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD sign = TERP_CALL(bits_of)(value) >> (8 * sizeof(T) - 1);
+
+    if (k.form == TERP_LOSSLESS_MAGNITUDES)
+        return (TERP_INT)((TERP_CALL(bits_of)(TERP_ABS(value)) - k.first) << 1 |
+                          sign);
+    const TERP_WORD magnitude = TERP_CALL(lossless_magnitude_of)(value, k);
+    return (TERP_INT)((magnitude ^ (0 - sign)) + sign);
+}
+
 /* The integer and the remainder of a finite value. *fits_ret: whether they hold
  * every bit of the value. */
 TERP_TYPED(T)
@@ -130,12 +158,10 @@ lossless_quant_of(T value, TERP_STRUCT(lossless_quants) k,
     if (k.form == TERP_LOSSLESS_MAGNITUDES) {
         *remainder_ret = 0;
         *fits_ret = true;
-        return (TERP_INT)((word - k.first) << 1 | sign);
+        return TERP_CALL(lossless_integer_of)(value, k);
     }
     const bool counted = word >= k.first;
-    const TERP_WORD magnitude =
-        counted ? k.count + ((word - k.first) >> k.nzeros)
-                : (TERP_WORD)(TERP_INT)(TERP_ABS(value) * k.inverse);
+    const TERP_WORD magnitude = TERP_CALL(lossless_magnitude_of)(value, k);
     const TERP_WORD left = word - TERP_CALL(word_of_magnitude)(magnitude, k);
     const TERP_WORD remainder = left >> k.nzeros;
 
@@ -145,6 +171,15 @@ lossless_quant_of(T value, TERP_STRUCT(lossless_quants) k,
                      ? true
                      : remainder == 0 && !(magnitude == 0 && sign));
     return (TERP_INT)((magnitude ^ (0 - sign)) + sign);
+}
+
+/* Whether integers and remainders hold every bit of all finite values. */
+TERP_TYPED(T)
+TERP_INLINE bool
+lossless_fits_all(TERP_STRUCT(lossless_quants) k)
+{
+    return k.form == TERP_LOSSLESS_MAGNITUDES ||
+           (k.form == TERP_LOSSLESS_REMAINDERS && k.nzeros == 0 && k.count > 0);
 }
 
 /* Where no zeros are left out, integers below this magnitude stand for whole

@@ -8,30 +8,41 @@ quants_of_model(const struct cpu_lossless *model)
     return lossless_quants_of(model->exact, model->form);
 }
 
+/* Returns a bit for each of `n` values, at most 64, that its integer and
+ * remainder do not hold. */
+static uint64_t
+lossless_misses(const T *values, uint64_t n, struct lossless_quants k)
+{
+    uint64_t misses = 0;
+
+    for (uint64_t j = 0; j < n; j++) {
+        WORD remainder;
+        bool fits;
+        (void)lossless_quant_of(values[j], k, &remainder, &fits);
+        misses |= (uint64_t)!fits << j;
+    }
+    return misses;
+}
+
 static uint64_t
 lossless_quantize(const void *src, uint64_t nvalues,
                   const struct cpu_lossless *model, uint64_t *mask_words,
                   void *quants_ret)
 {
     const struct lossless_quants k = quants_of_model(model);
-    const T *values = src;
+    const bool fits_all = lossless_fits_all(k);
     const WORD center = (WORD)model->center;
-    INT *quants = quants_ret;
+    const T *values = src;
+    INT *restrict quants = quants_ret;
     uint64_t nunpredictable = 0;
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         const uint64_t n = min_u64(64, nvalues - at);
-        uint64_t misses = 0;
-        for (uint64_t j = 0; j < n; j++) {
-            WORD remainder;
-            bool fits;
-            quants[at + j] = (INT)((WORD)lossless_quant_of(values[at + j], k,
-                                                           &remainder, &fits) -
-                                   center);
-            misses |= (uint64_t)!fits << j;
-        }
+        for (uint64_t i = at; i < at + n; i++)
+            quants[i] = (INT)((WORD)lossless_integer_of(values[i], k) - center);
         nunpredictable +=
-            set_aside(misses, &mask_words[at / 64], quants + at, n);
+            set_aside(fits_all ? 0 : lossless_misses(values + at, n, k),
+                      &mask_words[at / 64], quants + at, n);
     }
     return nunpredictable;
 }
@@ -46,6 +57,8 @@ count_unpredictable(const void *src, uint64_t nvalues,
     WORD fill[TERP_NFILLS];
     uint64_t n = 0;
 
+    if (lossless_fits_all(k))
+        return 0;
     fill_words_of(fills, fill);
     for (uint64_t i = 0; i < nvalues; i++) {
         WORD remainder;
