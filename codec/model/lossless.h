@@ -103,6 +103,9 @@ terp_lossless_steps(
     return n;
 }
 
+/* Codes of at most this many bits do not escape. */
+#define TERP_ABOVE_SHIFT_MAX_NBITS 9
+
 /* The cost, in 1/16 bit, of the code of a difference of `width` bits above a
  * shift. A difference of at most `shift` bits has almost nothing above it. */
 static inline TERP_HOST_DEVICE uint32_t
@@ -110,9 +113,9 @@ terp_cost_above_shift(int width, int shift, unsigned escape_nbytes)
 {
     const int high = width - shift;
 
-    return high > 9    ? 16 * (8 * escape_nbytes + 6)
-           : high <= 0 ? 14
-                       : 24 + 22 * (uint32_t)high;
+    return high > TERP_ABOVE_SHIFT_MAX_NBITS ? 16 * (8 * escape_nbytes + 6)
+           : high <= 0                       ? 14
+                                             : 24 + 22 * (uint32_t)high;
 }
 
 /* The code above a shift: the difference / 2^shift, rounded to nearest, ties
@@ -181,11 +184,18 @@ terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int least, int most,
     return cost;
 }
 
-/* Returns the cheapest shift of a group, at most `max_shift`, and its cost. */
+/* Returns the cheapest shift of a group, at most `max_shift`, and its cost: the
+ * sums of terp_cost_of_shift for all shifts, each of which follows from that of
+ * the shift before. */
 static inline TERP_HOST_DEVICE int
 terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
                     unsigned escape_nbytes, uint64_t *cost_ret)
 {
+    const int far = TERP_ABOVE_SHIFT_MAX_NBITS;
+    const uint64_t of_low = terp_cost_above_shift(0, 0, escape_nbytes);
+    const uint64_t of_1 = terp_cost_above_shift(1, 0, escape_nbytes);
+    const uint64_t of_bit = terp_cost_above_shift(2, 0, escape_nbytes) - of_1;
+    const uint64_t of_escape = terp_cost_above_shift(far + 1, 0, escape_nbytes);
     int shift = 0, least = 0, most = TERP_NWIDTHS - 1;
 
     while (least < most && counts[least] == 0)
@@ -195,13 +205,33 @@ terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
     const struct terp_shift_range range =
         terp_shift_range_of(least, most, max_shift);
     *cost_ret = least > most ? 0 : UINT64_MAX; /* an empty group */
+    /* Differences of at most n bits, those whose codes have some bits, with the
+     * sum of their widths, and those whose codes escape. */
+    uint64_t nlow = 0, ncoded = 0, widths = 0, nescapes = 0;
+    for (int width = least; width <= most; width++) {
+        const uint64_t count = counts[width];
+        const int high = width - range.first;
+        nlow += high <= 0 ? count : 0;
+        ncoded += high > 0 && high <= far ? count : 0;
+        widths += high > 0 && high <= far ? count * (uint64_t)width : 0;
+        nescapes += high > far ? count : 0;
+    }
     for (int n = range.first; n <= range.last; n++) {
-        const uint64_t cost =
-            terp_cost_of_shift(counts, least, most, n, escape_nbytes);
+        const uint64_t cost = 16 * (uint64_t)n * (nlow + ncoded + nescapes) +
+                              of_low * nlow + of_1 * ncoded +
+                              of_bit * (widths - (uint64_t)(n + 1) * ncoded) +
+                              of_escape * nescapes;
         if (cost < *cost_ret) {
             *cost_ret = cost;
             shift = n;
         }
+        const uint64_t next = n + 1 < TERP_NWIDTHS ? counts[n + 1] : 0;
+        const int end = n + 1 + far;
+        const uint64_t nearer = end < TERP_NWIDTHS ? counts[end] : 0;
+        nlow += next;
+        ncoded += nearer - next;
+        widths += nearer * (uint64_t)end - next * (uint64_t)(n + 1);
+        nescapes -= nearer;
     }
     return shift;
 }
