@@ -99,10 +99,17 @@ lossless_restore(const void *quants_in, uint64_t nvalues,
  * false if all points are special. */
 static bool
 sample_row(const T *values, uint64_t n, const WORD *fills,
-           struct lossless_quants k, WORD center, WORD *quants)
+           struct lossless_quants k, WORD center, WORD *restrict quants)
 {
     uint64_t nleading = 0;
+    WORD nspecials = 0;
 
+    for (uint64_t i = 0; i < n; i++) {
+        nspecials += is_special(values[i], fills);
+        quants[i] = (WORD)lossless_integer_of(values[i], k) - center;
+    }
+    if (nspecials == 0)
+        return true;
     for (uint64_t i = 0; i < n; i++) {
         WORD remainder;
         bool fits;
@@ -140,7 +147,7 @@ take_order(WORD (*rows)[ROW_NVALUES], uint64_t nrows, int order,
 struct sample {
     WORD rows[27][ROW_NVALUES];
     uint64_t n;
-    bool counts[SAMPLE_NVALUES];
+    WORD counted[SAMPLE_NVALUES]; /* all bits: the value counts; else 0 */
     uint64_t ncounted, remainder_nbits;
 };
 
@@ -148,16 +155,16 @@ static void
 count_values(const T *values, const WORD *fills, struct lossless_quants k,
              struct sample *sample)
 {
+    WORD nbits = 0, ncounted = 0;
+
     for (uint64_t i = 0; i < sample->n; i++) {
-        WORD remainder;
-        bool fits;
-        sample->counts[i] = !is_special(values[i], fills);
-        if (!sample->counts[i])
-            continue;
-        const INT quant = lossless_quant_of(values[i], k, &remainder, &fits);
-        sample->remainder_nbits += (uint64_t)nbits_of_remainder(quant, k);
-        sample->ncounted++;
+        const WORD counts = !is_special(values[i], fills);
+        sample->counted[i] = 0 - counts;
+        nbits += nbits_of_values_remainder(values[i], k) & (0 - counts);
+        ncounted += counts;
     }
+    sample->remainder_nbits += nbits;
+    sample->ncounted += ncounted;
 }
 
 /* A sample, and its differences along the slower dimensions. */
@@ -212,25 +219,40 @@ last_difference(const WORD *row, uint64_t i, int order)
                         : at[0] - 2 * at[-1] + at[-2];
 }
 
+/* bit_width(), which becomes vectors for integers of 32 bits. A float's
+ * exponent tells it, if the second highest bit is 0 and nothing is rounded up.
+ */
+TERP_INLINE WORD
+width_of(WORD word)
+{
+#if TERP_VALUE_NBYTES == 4
+    const INT below_1 = 126;
+    const INT exponent =
+        (INT)(bits_of((T)(INT)(word & ~(word >> 1))) << 1 >> 24);
+
+    return (WORD)(exponent > below_1 ? exponent - below_1 : 0);
+#else
+    return (WORD)bit_width(word);
+#endif
+}
+
 /* Adds up the bits of differences, without the zeros that all of them end
  * in. */
 static uint64_t
 sum_of_widths(const struct sample *sample, const WORD *row, int order)
 {
-    struct terp_lossless_widths widths = {0, 0, 0};
+    WORD all = 0, nnonzero = 0, sum = 0;
 
     for (uint64_t i = 0; i < sample->n; i++) {
-        const WORD d = last_difference(row, i, order);
-        if (!sample->counts[i])
-            continue;
-        widths.all |= d;
-        widths.nnonzero += d != 0;
-        widths.sum +=
-            (uint64_t)bit_width(d ^ (0 - (d >> (8 * sizeof(WORD) - 1)))) +
-            (d != 0);
+        const WORD d = last_difference(row, i, order) & sample->counted[i];
+        const WORD nonzero = d != 0;
+        all |= d;
+        nnonzero += nonzero;
+        sum += width_of(d ^ (0 - (d >> (8 * sizeof(WORD) - 1)))) + nonzero;
     }
-    return terp_lossless_nbits_of(
-        widths, widths.all == 0 ? 0 : __builtin_ctzll(widths.all));
+    const struct terp_lossless_widths widths = {
+        .all = all, .nnonzero = nnonzero, .sum = sum};
+    return terp_lossless_nbits_of(widths, all == 0 ? 0 : __builtin_ctzll(all));
 }
 
 static void
@@ -286,12 +308,12 @@ cost_of_run(const void *src, const struct terp_layout *layout,
     take_order(w->of_3, 3, order[2], w->of_2);
     take_order(w->of_2, 1, order[1], w->of_1);
     for (uint64_t i = 0; i < sample->n; i++)
-        all |= sample->counts[i] ? last_difference(row, i, order[0]) : 0;
+        all |= last_difference(row, i, order[0]) & sample->counted[i];
     const int nzeros = all == 0 ? 0 : __builtin_ctzll(all);
     for (uint64_t i = 0; i < sample->n; i++) {
         const WORD d = last_difference(row, i, order[0]);
         const WORD opposite = 0 - d;
-        if (sample->counts[i])
+        if (sample->counted[i] != 0)
             counts[bit_width((d < opposite ? d : opposite) >> nzeros)]++;
     }
     uint64_t cost;

@@ -27,25 +27,15 @@ scatter(const void *differences_in, const uint64_t *places, uint64_t n,
         quants[places[i]] = differences[i];
 }
 
-/* The widths of differences, terp_width_of_difference. A float's exponent is
- * the width of an integer whose second highest bit is 0, since rounding then
- * cannot reach the next power of two. */
+/* The widths of differences, terp_width_of_difference. */
 static void
 widths_of_differences(const INT *differences, uint64_t n, int nzeros,
                       uint8_t *restrict widths)
 {
-    const int mantissa_nbits = TERP_VALUE_NBYTES == 4 ? 23 : 52;
-    const WORD top = (WORD)1 << (8 * sizeof(WORD) - 1);
-    const WORD below_1 = (bits_of((T)1) >> mantissa_nbits) - 1;
-
     for (uint64_t i = 0; i < n; i++) {
         const INT difference = differences[i] >> nzeros;
-        const WORD sign = (WORD)(difference >> (8 * sizeof(WORD) - 1));
-        const WORD magnitude = ((WORD)difference ^ sign) - sign;
-        const WORD first = magnitude & ~(magnitude >> 1) & ~top;
-        const WORD exponent = bits_of((T)(INT)first) >> mantissa_nbits;
-        const WORD width = exponent < below_1 ? 0 : exponent - below_1;
-        widths[i] = (uint8_t)(magnitude & top ? 8 * sizeof(WORD) : width);
+        const WORD sign = (WORD)(difference < 0);
+        widths[i] = (uint8_t)width_of(((WORD)difference ^ (0 - sign)) + sign);
     }
 }
 
