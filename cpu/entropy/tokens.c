@@ -385,6 +385,14 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
     return true;
 }
 
+static inline uint64_t
+look_up(const struct cpu_tile_reader *reader, uint64_t next)
+{
+    const struct cpu_token_decode_table *table = reader->tile.table;
+
+    return table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+}
+
 /* Decodes a token of any length. False if none is left or none matches;
  * *good_ret then tells whether the tile ends here. */
 static bool
@@ -394,7 +402,7 @@ decode_token(struct cpu_tile_reader *reader, bool *good_ret)
     const struct cpu_token_decode_table *table = tile->table;
     const uint64_t next = cpu_next_bits(reader);
     const uint64_t nleft = reader->nbits - reader->at;
-    const uint64_t found = table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    const uint64_t found = look_up(reader, next);
     unsigned run, symbol;
 
     *good_ret = nleft < 8 && ~next >> 1 >> (63 - nleft) == 0;
@@ -429,9 +437,7 @@ enum {
 static inline bool
 decode_short_tokens(struct cpu_tile_reader *reader, uint64_t *next)
 {
-    const struct cpu_token_decode_table *table = reader->tile.table;
-    const uint64_t found =
-        table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    const uint64_t found = look_up(reader, *next);
     const uint64_t first = reader->i + (found >> RUN_SHIFT);
     const uint64_t second =
         first + (found >> LENGTH_NBITS & ((1u << DISTANCE_NBITS) - 1));
@@ -445,11 +451,12 @@ decode_short_tokens(struct cpu_tile_reader *reader, uint64_t *next)
     return true;
 }
 
-/* Whether the tile has all bits that this many look-ups may take. */
+/* Whether the tile has all bits that the look-ups of a load may take. */
 static inline bool
-has_bits(const struct cpu_tile_reader *reader, unsigned nlookups)
+has_bits(const struct cpu_tile_reader *reader)
 {
-    return reader->at + nlookups * CPU_TOKEN_LOOKUP_NBITS <= reader->nbits;
+    return reader->at + LOOKUPS_PER_LOAD * CPU_TOKEN_LOOKUP_NBITS <=
+           reader->nbits;
 }
 
 /* The next bits. The last one, which no token of a load reaches, becomes a mark
@@ -468,22 +475,39 @@ pass_bits(struct cpu_tile_reader *reader, uint64_t next)
     reader->at += (unsigned)__builtin_ctzll(next);
 }
 
-/* Decodes short tokens by this many look-ups for each load, until a longer one,
- * or until the end is near. */
+/* Decodes short tokens until the end is near. False if a longer one comes
+ * first. */
 static bool
-decode_one(struct cpu_tile_reader *reader, unsigned nlookups)
+decode_one(struct cpu_tile_reader *reader)
 {
     struct cpu_tile_reader own = *reader; /* in registers */
     bool goes_on = true;
 
-    while (goes_on && has_bits(&own, nlookups)) {
+    while (goes_on && has_bits(&own)) {
         uint64_t next = mark_bits(&own);
-        for (unsigned k = 0; goes_on && k < nlookups; k++)
+        for (int k = 0; goes_on && k < LOOKUPS_PER_LOAD; k++)
             goes_on = decode_short_tokens(&own, &next);
         pass_bits(&own, next);
     }
     *reader = own;
     return goes_on;
+}
+
+/* Decodes short tokens near the end, until a longer one or the end. */
+static void
+decode_last(struct cpu_tile_reader *reader)
+{
+    struct cpu_tile_reader own = *reader;
+    bool goes_on = true;
+
+    while (goes_on) {
+        uint64_t next = mark_bits(&own);
+        const uint64_t found = look_up(&own, next);
+        goes_on = own.at + length_of(found) <= own.nbits &&
+                  decode_short_tokens(&own, &next);
+        pass_bits(&own, next);
+    }
+    *reader = own;
 }
 
 /* Decodes short tokens of two tiles in turn, until one stops. A token's place
@@ -495,8 +519,7 @@ decode_two(struct cpu_tile_reader *one, struct cpu_tile_reader *other)
     struct cpu_tile_reader a = *one, b = *other;
     bool goes_on = true;
 
-    while (goes_on && has_bits(&a, LOOKUPS_PER_LOAD) &&
-           has_bits(&b, LOOKUPS_PER_LOAD)) {
+    while (goes_on && has_bits(&a) && has_bits(&b)) {
         uint64_t next_a = mark_bits(&a), next_b = mark_bits(&b);
         for (int k = 0; goes_on && k < LOOKUPS_PER_LOAD; k++) {
             goes_on = decode_short_tokens(&a, &next_a);
@@ -523,8 +546,8 @@ finish_tile(struct cpu_tile_reader *reader)
     bool good;
 
     do {
-        if (decode_one(reader, LOOKUPS_PER_LOAD))
-            decode_one(reader, 1);
+        if (decode_one(reader))
+            decode_last(reader);
     } while (decode_token(reader, &good));
     return good;
 }
