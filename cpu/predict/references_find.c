@@ -1,9 +1,12 @@
 /* Finds repeats (codec/model/reference_search.h). */
 #include "cpu/predict/references_find.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "codec/format/bytes.h"
+
+struct samples;
 
 struct search {
     struct terp_repeats repeats;
@@ -11,6 +14,7 @@ struct search {
     uint64_t window_nvalues; /* must be equal for a search to be worthwhile */
     struct terp_reference_tile *tiles;
     uint32_t *keys, *hints;
+    struct samples *samples;
 };
 
 /* ---- samples: does the chunk have repeats? ---- */
@@ -39,8 +43,8 @@ window_key(const struct terp_repeats *r, uint64_t i, int step,
 
 struct samples {
     uint64_t key[TERP_REFERENCE_NSLOTS];
-    uint64_t point[TERP_REFERENCE_NSLOTS]; /* plus one; 0: none */
-    bool is_repeated[TERP_REFERENCE_NSLOTS];
+    uint64_t point[TERP_REFERENCE_NSLOTS];          /* plus one; 0: none */
+    atomic_bool is_repeated[TERP_REFERENCE_NSLOTS]; /* by any thread */
     uint8_t is_first[1 << FIRST_NBITS >> 3];
 };
 
@@ -62,9 +66,10 @@ key_of(const struct search *s, uint64_t i, int step, uint64_t *key_ret)
 }
 
 static void
-take_samples(const struct search *s, struct samples *samples)
+take_samples(const struct search *s)
 {
     const uint64_t nvalues = s->repeats.nvalues;
+    struct samples *samples = s->samples;
 
     for (uint64_t j = 0; j < TERP_REFERENCE_NSAMPLES; j++) {
         const uint64_t i = terp_reference_sample_at(nvalues, j);
@@ -106,14 +111,31 @@ ask_samples(const struct search *s, struct samples *samples, uint64_t i,
         return;
     const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
     if (samples->point[slot] != 0 && samples->key[slot] == key &&
-        samples->point[slot] != i + 1 && !samples->is_repeated[slot])
-        samples->is_repeated[slot] =
-            s->repeats.lone || is_sample(s, samples->point[slot] - 1, i, step);
+        samples->point[slot] != i + 1 &&
+        !atomic_load_explicit(&samples->is_repeated[slot],
+                              memory_order_relaxed) &&
+        (s->repeats.lone || is_sample(s, samples->point[slot] - 1, i, step)))
+        atomic_store_explicit(&samples->is_repeated[slot], true,
+                              memory_order_relaxed);
+}
+
+static void
+ask_range(void *arg, struct cpu_share share)
+{
+    const struct search *s = arg;
+
+    for (uint64_t i = share.first; i < share.end; i++) {
+        if (!bit_at(s->samples->is_first, first_bit(s, i)))
+            continue;
+        ask_samples(s, s->samples, i, 1);
+        if (!s->repeats.lone)
+            ask_samples(s, s->samples, i, -1);
+    }
 }
 
 /* Whether enough samples repeat to make a search worth its time. */
 static enum terp_status
-ask_all(const struct search *s, bool *worth_ret)
+ask_all(struct search *s, bool *worth_ret)
 {
     struct samples *samples = terp_cpu_memory_make(s->pool, sizeof *samples);
     uint64_t nrepeated = 0;
@@ -121,14 +143,10 @@ ask_all(const struct search *s, bool *worth_ret)
     if (samples == NULL)
         return TERP_ERR_MEMORY;
     memset(samples, 0, sizeof *samples);
-    take_samples(s, samples);
-    for (uint64_t i = 0; i < s->repeats.nvalues; i++) {
-        if (!bit_at(samples->is_first, first_bit(s, i)))
-            continue;
-        ask_samples(s, samples, i, 1);
-        if (!s->repeats.lone)
-            ask_samples(s, samples, i, -1);
-    }
+    s->samples = samples;
+    take_samples(s);
+    terp_cpu_pool_run(s->pool, ask_range, s, s->repeats.nvalues,
+                      CPU_THREAD_MIN_NVALUES);
     for (uint64_t slot = 0; slot < TERP_REFERENCE_NSLOTS; slot++)
         nrepeated += samples->is_repeated[slot];
     terp_cpu_memory_free(s->pool, samples);

@@ -14,14 +14,16 @@
 /* The chunk of a search. */
 struct search {
     const struct terp_chunk *chunk;
+    const struct terp_params *params;
     struct cpu_pool *pool;
     uint64_t nvalues, nreferences;
     int value_nbytes;
     bool is_float;
     struct terp_reference_bound bound; /* 0: lossless */
     uint64_t marker;
-    uint8_t *values; /* little-endian */
-    uint64_t *words; /* of references: the bits of their values */
+    const uint8_t *from; /* the chunk's values, little-endian */
+    uint8_t *values;     /* a copy; NULL until one is needed */
+    uint64_t *words;     /* of references: the bits of their values */
     uint8_t *usable;
     uint32_t *sources;
     uint8_t *distances, *differences; /* of references, little-endian */
@@ -40,7 +42,7 @@ bits_at(const struct search *s, const uint8_t *values, uint64_t i)
 static uint64_t
 value_at(const struct search *s, uint64_t i)
 {
-    return bits_at(s, s->values, i);
+    return bits_at(s, s->from, i);
 }
 
 static void
@@ -49,20 +51,33 @@ put_value(const struct search *s, uint64_t i, uint64_t bits)
     store_le(s->values + i * (uint64_t)s->value_nbytes, bits, s->value_nbytes);
 }
 
+/* Copies the values. */
 static bool
-make_values(struct search *s, const void *src)
+make_values(struct search *s)
 {
     const uint64_t nbytes = s->nvalues * (uint64_t)s->value_nbytes;
 
     s->values = terp_cpu_memory_make(s->pool, nbytes);
+    if (s->values == NULL)
+        return false;
+    memcpy(s->values, s->from, nbytes);
+    return true;
+}
+
+static bool
+make_arrays(struct search *s)
+{
     s->words = terp_cpu_memory_make(s->pool, s->nvalues * 9);
     s->sources = terp_cpu_memory_make(s->pool, s->nvalues * 4);
-    if (s->values == NULL || s->words == NULL || s->sources == NULL)
+    if (s->words == NULL || s->sources == NULL)
         return false;
     s->usable = (uint8_t *)(s->words + s->nvalues);
-    memcpy(s->values, src, nbytes);
-    if (s->chunk->big_endian)
-        terp_swap_values(s->values, s->nvalues, s->value_nbytes);
+    if (!s->chunk->big_endian)
+        return true;
+    if (!make_values(s))
+        return false;
+    terp_swap_values(s->values, s->nvalues, s->value_nbytes);
+    s->from = s->values;
     return true;
 }
 
@@ -79,23 +94,23 @@ bits_of_size(const uint8_t *values, uint64_t i, int value_nbytes)
                                    : load_value(at, value_nbytes);
 }
 
-/* Repeats of fill values do not count. The first value has no neighbour. */
+/* Repeats of fill values do not count. */
 SEARCH_INLINE void
-make_words(const struct search *s, const struct terp_params *params,
-           int value_nbytes, bool is_float)
+make_words(const struct search *s, struct cpu_share share, int value_nbytes,
+           bool is_float)
 {
+    const struct terp_params *params = s->params;
     const uint64_t ones = UINT64_MAX >> (64 - 8 * value_nbytes);
     const uint64_t infinity =
         is_float ? terp_references_infinity(s->chunk->type) : 0;
-    const uint64_t end = s->nvalues;
     const bool has_fill = params->has_fill, has_missing = params->has_missing;
     const uint64_t fill = params->fill_bits & ones;
     const uint64_t missing = params->missing_bits & ones;
-    const uint8_t *values = s->values;
+    const uint8_t *values = s->from;
     uint64_t *restrict words = s->words;
     uint8_t *restrict usable = s->usable;
 
-    for (uint64_t i = 0; i < end; i++) {
+    for (uint64_t i = share.first; i < share.end; i++) {
         const uint64_t bits = bits_of_size(values, i, value_nbytes);
         const uint64_t word = terp_reference_word(is_float, value_nbytes, bits);
         words[i] = word;
@@ -103,22 +118,34 @@ make_words(const struct search *s, const struct terp_params *params,
                     !(has_missing & (bits == missing)) &
                     (!is_float | (word < infinity));
     }
-    for (uint64_t i = 1; i < end; i++)
-        usable[i] &= words[i - 1] != words[i];
+    /* Another thread may make the word before the first. */
+    for (uint64_t i = share.first + (share.first == 0); i < share.end; i++)
+        usable[i] &= terp_reference_word(
+                         is_float, value_nbytes,
+                         bits_of_size(values, i - 1, value_nbytes)) != words[i];
+}
+
+static void
+make_words_of(void *arg, struct cpu_share share)
+{
+    const struct search *s = arg;
+
+    if (s->value_nbytes == 4 && s->is_float)
+        make_words(s, share, 4, true);
+    else if (s->value_nbytes == 8 && s->is_float)
+        make_words(s, share, 8, true);
+    else
+        make_words(s, share, s->value_nbytes, s->is_float);
 }
 
 /* Makes the words that the search compares. Zeros, values that are not finite,
  * and values that equal their neighbour are left out: they cost little without
  * references. */
 static void
-find_words(const struct search *s, const struct terp_params *params)
+find_words(struct search *s)
 {
-    if (s->value_nbytes == 4 && s->is_float)
-        make_words(s, params, 4, true);
-    else if (s->value_nbytes == 8 && s->is_float)
-        make_words(s, params, 8, true);
-    else
-        make_words(s, params, s->value_nbytes, s->is_float);
+    terp_cpu_pool_run(s->pool, make_words_of, s, s->nvalues,
+                      CPU_THREAD_MIN_NVALUES);
 }
 
 /* How near equal values must be; -1: equal bits. */
@@ -144,7 +171,7 @@ near_nbits_of(const struct search *s)
 SEARCH_INLINE bool
 has_value(const struct search *s, uint64_t bits, int value_nbytes)
 {
-    const uint8_t *values = s->values;
+    const uint8_t *values = s->from;
     const uint64_t end = s->nvalues;
     uint64_t n = 0;
 
@@ -177,12 +204,14 @@ find_marker(struct search *s)
     return s->marker <= UINT64_MAX >> (64 - 8 * s->value_nbytes);
 }
 
-/* Puts markers into the values, and lists distances. */
+/* Puts markers into a copy of the values, and lists distances. */
 static bool
 make_references(struct search *s)
 {
     uint64_t n = 0;
 
+    if (s->values == NULL && !make_values(s))
+        return false;
     for (uint64_t i = 0; i < s->nvalues; i++)
         n += s->sources[i] != TERP_NO_SOURCE;
     s->nreferences = n;
@@ -205,16 +234,13 @@ make_references(struct search *s)
 
 /* Finds references if they are worth a stream, and none otherwise. */
 static enum terp_status
-find_references(struct search *s, const struct terp_params *params,
-                const void *src, uint64_t stream_nbytes)
+find_references(struct search *s, uint64_t stream_nbytes)
 {
     uint64_t saved = 0;
 
-    if (!make_values(s, src))
+    if (!make_arrays(s))
         return TERP_ERR_MEMORY;
-    if (!find_marker(s))
-        return TERP_OK;
-    find_words(s, params);
+    find_words(s);
     const struct cpu_repeats repeats = {.words = s->words,
                                         .usable = s->usable,
                                         .nvalues = s->nvalues,
@@ -225,7 +251,8 @@ find_references(struct search *s, const struct terp_params *params,
     const enum terp_status st =
         terp_cpu_repeats_find(s->pool, &repeats, s->sources, &saved);
     if (st != TERP_OK ||
-        !terp_references_pay(saved, stream_nbytes, s->bound.bound))
+        !terp_references_pay(saved, stream_nbytes, s->bound.bound) ||
+        !find_marker(s))
         return st;
     return make_references(s) ? TERP_OK : TERP_ERR_MEMORY;
 }
@@ -249,12 +276,14 @@ terp_cpu_references_search(struct terp_session *session,
     if (own == NULL)
         return TERP_ERR_MEMORY;
     struct search s = {.chunk = chunk,
+                       .params = params,
                        .pool = cpu_pool_of(session),
+                       .from = src,
                        .nvalues = nvalues,
                        .value_nbytes = value_nbytes,
                        .is_float = is_float,
                        .bound = bound};
-    const enum terp_status st = find_references(&s, params, src, stream_nbytes);
+    const enum terp_status st = find_references(&s, stream_nbytes);
     *own = s;
     if (st == TERP_OK) {
         found_ret->marker = s.marker;
