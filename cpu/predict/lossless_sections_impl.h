@@ -115,6 +115,10 @@ put_below_shift(const void *differences_in, const uint16_t *symbols, uint64_t n,
         cpu_put_bits_of(&writer, numbers[i], (unsigned)shift, 8 * sizeof(WORD));
 }
 
+/* The bits that a load of eight bytes has for each of four numbers, after up to
+ * seven bits are shifted out. */
+#define FOUR_MAX_NBITS ((64 - 7) / 4)
+
 /* Unpacks numbers of `width` bits; `n` is rounded up to a multiple of four. */
 static void
 unpack(const uint8_t *bytes, uint64_t n, int width, WORD *restrict numbers)
@@ -122,7 +126,7 @@ unpack(const uint8_t *bytes, uint64_t n, int width, WORD *restrict numbers)
     const uint64_t all = (UINT64_C(1) << width) - 1;
     uint64_t bit = 0;
 
-    if (width <= 14)
+    if (width <= FOUR_MAX_NBITS)
         for (uint64_t i = 0; i < n; i += 4, bit += 4 * (uint64_t)width) {
             const uint64_t four = load_le64(bytes + bit / 8) >> bit % 8;
             numbers[i] = (WORD)(four & all);
@@ -130,7 +134,7 @@ unpack(const uint8_t *bytes, uint64_t n, int width, WORD *restrict numbers)
             numbers[i + 2] = (WORD)(four >> 2 * width & all);
             numbers[i + 3] = (WORD)(four >> 3 * width & all);
         }
-    else if (width <= 28)
+    else if (width <= 2 * FOUR_MAX_NBITS)
         for (uint64_t i = 0; i < n; i += 2, bit += 2 * (uint64_t)width) {
             const uint64_t two = load_le64(bytes + bit / 8) >> bit % 8;
             numbers[i] = (WORD)(two & all);
@@ -239,11 +243,11 @@ TERP_INLINE uint64_t
 load_remainders(const uint8_t *bytes, uint64_t bit, uint64_t n,
                 const WORD nbits[WORD_NPOINTS], WORD numbers[WORD_NPOINTS])
 {
-    WORD all = 0;
+    WORD nlonger = 0;
 
     for (uint64_t i = 0; i < n; i++)
-        all |= nbits[i];
-    if (all >= 16) {
+        nlonger += nbits[i] > FOUR_MAX_NBITS;
+    if (nlonger > 0) {
         for (uint64_t i = 0; i < n; bit += nbits[i], i++)
             numbers[i] = (WORD)cpu_load_bits(bytes, bit, (int)nbits[i]);
         return bit;

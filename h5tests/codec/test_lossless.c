@@ -112,6 +112,50 @@ integers_and_remainders_are_all_bits(void **state)
     }
 }
 
+/* Remainders of every width follow one another, so that they begin at every bit
+ * of a byte. */
+static void
+remainders_of_all_widths_come_back(void **state)
+{
+    enum {
+        NPOINTS = 4 * NWORDS
+    };
+    static const struct cpu_stages *const types[] = {&terp_cpu_stages_f32,
+                                                     &terp_cpu_stages_f64};
+    uint64_t values[NPOINTS], quants[NPOINTS], back[NPOINTS];
+    uint8_t bytes[8 * NPOINTS + CPU_BITS_PADDING_NBYTES];
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        const int nbytes = types[t]->value_nbytes;
+        const uint64_t nbits = (uint64_t)terp_mantissa_nbits(nbytes);
+        for (uint64_t most = 1; most <= nbits; most++)
+            for (uint64_t nround = 0; nround < 20; nround++) {
+                const struct cpu_lossless model = {
+                    .exact = {1, 0, -30}, .form = TERP_LOSSLESS_REMAINDERS};
+                uint64_t mask[NPOINTS / NWORDS] = {0};
+                for (uint64_t i = 0; i < NPOINTS; i++) {
+                    const uint64_t any =
+                        terp_field_mix((most * 20 + nround) * NPOINTS + i);
+                    const uint64_t width = most - any % 4 % most;
+                    const uint64_t field =
+                        (nbytes == 4 ? 127u : 1023u) - 30 + nbits - width;
+                    store_value((uint8_t *)values + i * (uint64_t)nbytes,
+                                field << nbits | any >> (64 - nbits) |
+                                    (any >> 8 & 1) << (8 * nbytes - 1),
+                                nbytes);
+                }
+                types[t]->lossless_quantize(values, NPOINTS, &model, mask,
+                                            quants);
+                types[t]->put_remainders(values, 0, NPOINTS, &model, mask,
+                                         bytes);
+                types[t]->join_remainders(quants, 0, NPOINTS, &model, NULL,
+                                          bytes, back);
+                assert_memory_equal(values, back, NPOINTS * (size_t)nbytes);
+            }
+    }
+}
+
 /* No encoder chooses this model, but a stream may have it. */
 static void
 magnitudes_from_the_least_step_begin_with_its_word(void **state)
@@ -400,6 +444,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_and_remainders_are_all_bits),
+        cmocka_unit_test(remainders_of_all_widths_come_back),
         cmocka_unit_test(magnitudes_from_the_least_step_begin_with_its_word),
         cmocka_unit_test(all_fields_come_back),
         cmocka_unit_test(what_repeats_refers),
