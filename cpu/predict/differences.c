@@ -113,6 +113,11 @@ terp_cpu_differences_sum(struct cpu_pool *pool, const struct cpu_stages *stages,
 {
     for (int d = 0; d < TERP_NDIMS; d++) {
         struct cpu_axis axis = terp_cpu_axis_of(layout, d);
+        if (mask == NULL && axis.ninner == 1 && is_taken(dims, d, 2)) {
+            terp_cpu_axis_run(pool, stages->accumulate_twice, axis,
+                              stages->value_nbytes, quants);
+            continue;
+        }
         for (int order = TERP_LOSSLESS_MAX_ORDER; order > 0; order--) {
             axis.first = (uint64_t)order - 1;
             if (!is_taken(dims, d, order))

@@ -320,6 +320,9 @@ struct cpu_stages {
      * modulo 2^width. */
     void (*difference)(void *quants, struct cpu_axis axis);
     void (*accumulate)(void *quants, struct cpu_axis axis);
+    /* Sums of sums along rows: those from the second point on, then those from
+     * the first one on. */
+    void (*accumulate_twice)(void *quants, struct cpu_axis axis);
 
     /* inout[i] = quants[i] - inout[i], modulo 2^width. */
     void (*subtract_from)(const void *quants, uint64_t n, void *inout);

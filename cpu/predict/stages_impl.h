@@ -1314,6 +1314,7 @@ const struct cpu_stages STAGES = {
     .clear = clear,
     .difference = difference,
     .accumulate = accumulate,
+    .accumulate_twice = accumulate_twice,
     .subtract_from = subtract_from,
     .difference_means = difference_means,
     .accumulate_means = accumulate_means,
