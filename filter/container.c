@@ -1,4 +1,5 @@
-/* Takes compound values apart, codes each member, and puts them together. */
+/* Takes compound values apart, codes each member, and puts them together; and
+ * changes members of chunks of numbers. */
 #include "filter/container.h"
 
 #include "codec/api/memory.h"
@@ -134,6 +135,19 @@ copy_strided(uint8_t *dst, uint64_t dst_stride, const uint8_t *src,
         copy_blocks(dst, dst_stride, src, src_stride, n, nbytes);
 }
 
+/* The bytes of the largest member in a value. */
+static uint32_t
+largest_member(const struct terp_container *container)
+{
+    struct terp_container_walk walk = {.next = 0};
+    uint32_t largest_nbytes = 0;
+
+    while (terp_container_next(container, &walk))
+        if (walk.nbytes > largest_nbytes)
+            largest_nbytes = walk.nbytes;
+    return largest_nbytes;
+}
+
 /* ---- decoding ---- */
 
 /* Decodes the stream of a member into `buffer`, which holds its values.
@@ -158,6 +172,7 @@ decode_member(struct terp_run *run, const struct terp_container_walk *walk,
                            &walk->stream_nbytes, &buffer, &status);
 }
 
+/* `buffer` is NULL where the chunk has one value. */
 static enum terp_status
 decode_members(struct terp_run *run, const struct terp_container *container,
                const struct terp_compound *compound, uint8_t *values,
@@ -175,10 +190,12 @@ decode_members(struct terp_run *run, const struct terp_container *container,
                 return TERP_ERR_CORRUPT;
             st = terp_member_chunk(compound, &listed.member, &expected);
         }
+        /* The only value's members need not be spread. */
+        void *to = buffer == NULL ? values + walk.at : buffer;
         if (st == TERP_OK)
             st = decode_member(run, &walk, compound != NULL ? &expected : NULL,
-                               container->nvalues * walk.nbytes, buffer);
-        if (st == TERP_OK)
+                               container->nvalues * walk.nbytes, to);
+        if (st == TERP_OK && to == buffer)
             copy_strided(values + walk.at, container->value_nbytes, buffer,
                          walk.nbytes, container->nvalues, walk.nbytes);
     }
@@ -190,23 +207,195 @@ terp_container_decode(struct terp_run *run,
                       const struct terp_container *container,
                       const struct terp_compound *compound, void *values)
 {
-    struct terp_container_walk walk = {.next = 0};
-    uint32_t largest_nbytes = 0;
-    void *buffer;
+    void *buffer = NULL;
 
     if (compound != NULL &&
         (compound->nmembers != container->nmembers ||
          terp_compound_nvalues(compound) != container->nvalues))
         return TERP_ERR_CORRUPT;
-    while (terp_container_next(container, &walk))
-        if (walk.nbytes > largest_nbytes)
-            largest_nbytes = walk.nbytes;
     enum terp_status st =
-        terp_memory_make(run, container->nvalues * largest_nbytes, &buffer);
+        container->nvalues == 1
+            ? TERP_OK
+            : terp_memory_make(
+                  run, container->nvalues * largest_member(container), &buffer);
     if (st != TERP_OK)
         return st;
     st = decode_members(run, container, compound, values, buffer);
     terp_memory_free(run, buffer);
+    return st;
+}
+
+/* ---- streams that exist ---- */
+
+/* Writes the head but for the members. */
+static void
+begin_head(uint64_t nvalues, uint32_t nmembers, uint32_t value_nbytes,
+           uint8_t *dst)
+{
+    memcpy(dst, begin, sizeof begin);
+    store_le(dst + HEAD_NVALUES_AT, nvalues, 8);
+    store_le(dst + HEAD_NMEMBERS_AT, nmembers, 4);
+    store_le(dst + HEAD_VALUE_NBYTES_AT, value_nbytes, 4);
+}
+
+/* Writes the entry of member `i`. */
+static void
+write_entry(uint8_t *dst, uint32_t i, uint32_t nbytes, uint64_t stream_nbytes)
+{
+    uint8_t *entry = dst + HEAD_MEMBERS_AT + (uint64_t)i * ENTRY_NBYTES;
+
+    store_le(entry, nbytes, 4);
+    store_le(entry + ENTRY_STREAM_AT, stream_nbytes, 8);
+}
+
+uint64_t
+terp_container_join_nbytes(const struct terp_container_member *members,
+                           uint32_t nmembers)
+{
+    uint64_t nbytes = head_nbytes(nmembers);
+
+    for (uint32_t i = 0; i < nmembers; i++)
+        nbytes += members[i].stream_nbytes;
+    return nbytes;
+}
+
+void
+terp_container_join(uint64_t nvalues,
+                    const struct terp_container_member *members,
+                    uint32_t nmembers, void *dst)
+{
+    uint64_t at = head_nbytes(nmembers);
+    uint32_t value_nbytes = 0;
+
+    for (uint32_t i = 0; i < nmembers; i++) {
+        const struct terp_container_member *member = &members[i];
+        write_entry(dst, i, member->nbytes, member->stream_nbytes);
+        memcpy((uint8_t *)dst + at, member->stream, member->stream_nbytes);
+        at += member->stream_nbytes;
+        value_nbytes += member->nbytes;
+    }
+    begin_head(nvalues, nmembers, value_nbytes, dst);
+    terp_frame_seal(dst, head_nbytes(nmembers));
+}
+
+/* ---- changed chunks of numbers ---- */
+
+uint64_t
+terp_container_change_bound(const struct terp_container *before)
+{
+    return terp_container_chunk_nbytes(before) + head_nbytes(before->nmembers) +
+           (uint64_t)before->nmembers * TERP_MAX_FRAME_NBYTES;
+}
+
+/* A chunk of numbers whose members are encoded again. */
+struct change {
+    struct terp_run *run;
+    const struct terp_params *params;
+    const struct terp_chunk *chunk;
+    const struct terp_container *before;
+    const uint8_t *values;
+    uint8_t *old, *new; /* the values of a member */
+    bool is_rewrite;
+};
+
+/* The parameters of a member. Its stream tells no bound where it is constant
+ * or lossless; its values then get no error. */
+static struct terp_params
+params_of_member(const struct change *change, const struct terp_frame *frame)
+{
+    struct terp_params params = *change->params;
+    const double bound = frame->is_pointwise ? 0 : frame->bound;
+
+    if (params.bound_mode == TERP_BOUND_ABSOLUTE && bound < params.bound)
+        params.bound = bound;
+    return params;
+}
+
+static enum terp_status
+change_member(struct change *change, const struct terp_container_walk *walk,
+              uint8_t *dst, uint64_t *nbytes_ret)
+{
+    const struct terp_container *before = change->before;
+    const uint64_t nbytes = before->nvalues * walk->nbytes;
+    struct terp_read_frame frame;
+    bool is_rewrite;
+
+    enum terp_status st = terp_frame_read(walk->stream, walk->stream_nbytes,
+                                          &frame.frame, &frame.nbytes);
+    if (st == TERP_OK &&
+        (frame.frame.chunk.type != change->chunk->type ||
+         frame.frame.chunk.big_endian != change->chunk->big_endian))
+        st = TERP_ERR_CORRUPT;
+    if (st == TERP_OK)
+        st = decode_member(change->run, walk, NULL, nbytes, change->old);
+    if (st != TERP_OK)
+        return st;
+    copy_strided(change->new, walk->nbytes, change->values + walk->at,
+                 before->value_nbytes, before->nvalues, walk->nbytes);
+    if (memcmp(change->new, change->old, nbytes) == 0) {
+        memcpy(dst, walk->stream, walk->stream_nbytes);
+        *nbytes_ret = walk->stream_nbytes;
+        change->is_rewrite = true;
+        return TERP_OK;
+    }
+    const struct terp_params params = params_of_member(change, &frame.frame);
+    st = terp_rewrite_encode(change->run, &params, &frame.frame.chunk,
+                             walk->stream, walk->stream_nbytes, change->new,
+                             dst, nbytes_ret, &is_rewrite);
+    change->is_rewrite |= is_rewrite;
+    return st;
+}
+
+static enum terp_status
+change_members(struct change *change, uint8_t *dst, uint64_t *nbytes_ret)
+{
+    const struct terp_container *before = change->before;
+    struct terp_container_walk walk = {.next = 0};
+    uint64_t at = head_nbytes(before->nmembers);
+
+    begin_head(before->nvalues, before->nmembers, before->value_nbytes, dst);
+    while (terp_container_next(before, &walk)) {
+        uint64_t stream_nbytes;
+        const enum terp_status st =
+            change_member(change, &walk, dst + at, &stream_nbytes);
+        if (st != TERP_OK)
+            return st;
+        write_entry(dst, walk.next - 1, walk.nbytes, stream_nbytes);
+        at += stream_nbytes;
+    }
+    terp_frame_seal(dst, head_nbytes(before->nmembers));
+    *nbytes_ret = at;
+    return TERP_OK;
+}
+
+enum terp_status
+terp_container_change(struct terp_run *run, const struct terp_params *params,
+                      const struct terp_chunk *chunk,
+                      const struct terp_container *before, const void *values,
+                      void *dst, uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+{
+    const uint64_t nbytes = before->nvalues * largest_member(before);
+    struct change change = {.run = run,
+                            .params = params,
+                            .chunk = chunk,
+                            .before = before,
+                            .values = values};
+    void *old = NULL, *new = NULL;
+
+    *is_rewrite_ret = false;
+    if (terp_container_chunk_nbytes(before) != terp_chunk_nbytes(chunk))
+        return TERP_ERR_CORRUPT;
+    enum terp_status st = terp_memory_make(run, nbytes, &old);
+    if (st == TERP_OK)
+        st = terp_memory_make(run, nbytes, &new);
+    if (st == TERP_OK) {
+        change.old = old;
+        change.new = new;
+        st = change_members(&change, dst, dst_nbytes_ret);
+    }
+    terp_memory_free(run, old);
+    terp_memory_free(run, new);
+    *is_rewrite_ret = change.is_rewrite;
     return st;
 }
 
@@ -310,17 +499,6 @@ encode_member(struct encoding *encoding, const struct terp_member_walk *walk,
     return st;
 }
 
-/* Writes the head but for the members. */
-static void
-begin_head(const struct encoding *encoding, uint8_t *dst)
-{
-    memcpy(dst, begin, sizeof begin);
-    store_le(dst + HEAD_NVALUES_AT, encoding->nvalues, 8);
-    store_le(dst + HEAD_NMEMBERS_AT, encoding->cd->compound.nmembers, 4);
-    store_le(dst + HEAD_VALUE_NBYTES_AT, encoding->cd->compound.value_nbytes,
-             4);
-}
-
 static enum terp_status
 encode_members(struct encoding *encoding, const struct terp_container *before,
                uint8_t *dst, uint64_t *nbytes_ret)
@@ -328,11 +506,11 @@ encode_members(struct encoding *encoding, const struct terp_container *before,
     const struct terp_compound *compound = &encoding->cd->compound;
     struct terp_member_walk walk = {.at = 0};
     struct terp_container_walk old = {.next = 0};
-    uint8_t *entry = dst + HEAD_MEMBERS_AT;
     uint64_t at = head_nbytes(compound->nmembers);
 
-    begin_head(encoding, dst);
-    while (terp_member_next(compound, &walk)) {
+    begin_head(encoding->nvalues, compound->nmembers, compound->value_nbytes,
+               dst);
+    for (uint32_t i = 0; terp_member_next(compound, &walk); i++) {
         uint64_t stream_nbytes;
         const bool has_old =
             before != NULL && terp_container_next(before, &old);
@@ -340,9 +518,7 @@ encode_members(struct encoding *encoding, const struct terp_container *before,
             encoding, &walk, has_old ? &old : NULL, dst + at, &stream_nbytes);
         if (st != TERP_OK)
             return st;
-        store_le(entry, walk.nbytes, 4);
-        store_le(entry + ENTRY_STREAM_AT, stream_nbytes, 8);
-        entry += ENTRY_NBYTES;
+        write_entry(dst, i, walk.nbytes, stream_nbytes);
         at += stream_nbytes;
     }
     terp_frame_seal(dst, head_nbytes(compound->nmembers));

@@ -1,5 +1,7 @@
 /* A chunk of compound values as bytes: a head, then one stream for each member.
- * doc/format.md, "Containers of compound values".
+ * A chunk of numbers may be a container too: its values are taken for members
+ * of one or several compound values. doc/format.md, "Containers of compound
+ * values".
  *
  * The functions use no HDF5 and are safe for threads. Any bytes are safe as a
  * container. */
@@ -49,13 +51,51 @@ terp_container_next(const struct terp_container *container,
                     struct terp_container_walk *walk);
 
 /* Decodes to `values`, which holds terp_container_chunk_nbytes. Takes memory
- * for one member in addition. With `compound`, the table of the dataset's
- * cd_values, members must have the sizes, types and shapes that it lists; else
- * it is NULL. Errors: as terp_decode. */
+ * for one member in addition, unless there is only one compound value. With
+ * `compound`, the table of the dataset's cd_values, members must have the
+ * sizes, types and shapes that it lists; else it is NULL. Errors: as
+ * terp_decode. */
 enum terp_status
 terp_container_decode(struct terp_run *run,
                       const struct terp_container *container,
                       const struct terp_compound *compound, void *values);
+
+/* A member whose stream exists. */
+struct terp_container_member {
+    uint32_t nbytes; /* in a compound value */
+    const void *stream;
+    uint64_t stream_nbytes;
+};
+
+/* The bytes of a container of these members. */
+uint64_t
+terp_container_join_nbytes(const struct terp_container_member *members,
+                           uint32_t nmembers);
+
+/* Writes a container of `nvalues` compound values to `dst`, which holds
+ * terp_container_join_nbytes. Each stream holds its member's values from all
+ * compound values. There are 1 to TERP_COMPOUND_MAX_NMEMBERS members, and their
+ * bytes fit a uint32_t. */
+void
+terp_container_join(uint64_t nvalues,
+                    const struct terp_container_member *members,
+                    uint32_t nmembers, void *dst);
+
+/* Encodes `values`, a chunk of numbers of one type that `before` was decoded to
+ * before a program changed some of them. Members without a change keep their
+ * streams. Changed ones keep unchanged values (codec/api/rewrite.h), and have
+ * the smaller of the bounds of `params` and of their streams: an absolute bound
+ * of the dataset is the largest of all members. `dst` holds
+ * terp_container_change_bound. Errors: as terp_encode; TERP_ERR_CORRUPT where
+ * `before` holds other numbers than those of `chunk`, the dataset's. */
+uint64_t
+terp_container_change_bound(const struct terp_container *before);
+enum terp_status
+terp_container_change(struct terp_run *run, const struct terp_params *params,
+                      const struct terp_chunk *chunk,
+                      const struct terp_container *before, const void *values,
+                      void *dst, uint64_t *dst_nbytes_ret,
+                      bool *is_rewrite_ret);
 
 /* The bytes that terp_container_encode needs; 0: the chunk is too large. */
 uint64_t

@@ -43,9 +43,11 @@ foreach(name hostile limit memory)
   terp_add_codec_test(codec test_${name} support/allocations.c)
   terp_wrap_allocations(test_${name})
 endforeach()
-terp_add_codec_test(filter test_container support/allocations.c
-  ${PROJECT_SOURCE_DIR}/filter/container.c)
-terp_wrap_allocations(test_container)
+foreach(name container container_numbers)
+  terp_add_codec_test(filter test_${name} support/allocations.c
+    ${PROJECT_SOURCE_DIR}/filter/container.c)
+  terp_wrap_allocations(test_${name})
+endforeach()
 
 # Programs that write test files; the head of each says which.
 foreach(name stream_digest make_golden)

@@ -56,7 +56,7 @@ FLOORS = [
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
-    ("plugin test", r"h5tests/filter/test_(container|filter_(dataset|program)|nczarr_abi)\.c"),
+    ("plugin test", r"h5tests/filter/test_(container(_numbers)?|filter_(dataset|program)|nczarr_abi)\.c"),
     ("operator test", r"h5tests/(adios2|pressio)/\w+\.(c|cpp)"),
     ("tool test", r"(fuzz/(fuzz_files|fuzz_decode|make_corpus|datasets)|h5tests/tools/(mpi_patterns|test_(tool_types|valid)))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),

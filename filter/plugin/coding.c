@@ -2,6 +2,7 @@
  * those that the connector made ahead, and those that were decoded before. */
 #include "filter/plugin/coding.h"
 
+#include "codec/api/memory.h"
 #include "codec/api/rewrite.h"
 #include "filter/plugin/history.h"
 #include "filter/plugin/prepared.h"
@@ -66,21 +67,52 @@ encode_new(struct encoding *encoding)
                            &encoding->nbytes);
 }
 
+/* The same of numbers whose chunk is a container. Its members keep bounds that
+ * the cd_values do not have: a chunk that does not fit is stored as it is. */
+static enum terp_status
+encode_changed_parts(struct encoding *encoding,
+                     const struct terp_container *before)
+{
+    const struct terp_cd *cd = encoding->cd;
+    uint64_t nbytes;
+    void *buffer;
+
+    enum terp_status st = terp_memory_make(
+        encoding->run, terp_container_change_bound(before), &buffer);
+    if (st != TERP_OK)
+        return st;
+    st = terp_container_change(encoding->run, &cd->params, &cd->chunk, before,
+                               encoding->values, buffer, &nbytes,
+                               &encoding->is_rewrite);
+    if (st == TERP_OK && nbytes <= terp_encode_bound(&cd->chunk)) {
+        memcpy(encoding->dst, buffer, nbytes);
+        encoding->nbytes = nbytes;
+    } else if (st == TERP_OK) {
+        terp_coding_store_raw(&cd->chunk, encoding->values, encoding->dst,
+                              &encoding->nbytes);
+    }
+    terp_memory_free(encoding->run, buffer);
+    return st == TERP_ERR_CORRUPT ? encode_new(encoding) : st;
+}
+
 /* Encodes a chunk that was decoded from `before`. */
 static enum terp_status
 encode_changed(struct encoding *encoding, const void *before,
                uint64_t before_nbytes)
 {
     const struct terp_cd *cd = encoding->cd;
+    const bool by_member = cd->pass == TERP_PASS_BY_MEMBER;
     struct terp_container container;
 
-    if (cd->pass != TERP_PASS_BY_MEMBER)
+    if (!by_member && !terp_container_is(before, before_nbytes))
         return terp_rewrite_encode(encoding->run, &cd->params, &cd->chunk,
                                    before, before_nbytes, encoding->values,
                                    encoding->dst, &encoding->nbytes,
                                    &encoding->is_rewrite);
     if (terp_container_read(before, before_nbytes, &container) != TERP_OK)
         return encode_new(encoding);
+    if (!by_member)
+        return encode_changed_parts(encoding, &container);
     return terp_container_encode(encoding->run, cd, encoding->values,
                                  &container, encoding->dst, &encoding->nbytes,
                                  &encoding->is_rewrite);
