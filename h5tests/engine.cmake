@@ -56,6 +56,7 @@ endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   terp_add_ctest(test_h5_faults filter/test_h5_faults.c
     support/allocations.c support/h5_calls.c
+    ${PROJECT_SOURCE_DIR}/filter/container.c
     ${PROJECT_SOURCE_DIR}/filter/dcpl.c
     ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
     ${PROJECT_SOURCE_DIR}/filter/h5/block.c

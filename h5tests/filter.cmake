@@ -48,6 +48,7 @@ endif()
 
 # Blocks of datasets, in batches of few chunks.
 terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/container.c
   ${PROJECT_SOURCE_DIR}/filter/dcpl.c
   ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
   ${PROJECT_SOURCE_DIR}/filter/h5/block.c

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "codec/api/processor.h"
+#include "filter/container.h"
 #include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
 #include "filter/plugin/call.h"
@@ -56,7 +57,10 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
         return TERP_OK;
     if (call_native(block, VOL_NATIVE_CHUNK_READ, &read) < 0)
         return TERP_ERR_HDF5;
-    *nbytes_ret = read.filters_ret == 0 ? nbytes : 0;
+    /* The filter decodes containers. */
+    *nbytes_ret = read.filters_ret == 0 && !terp_container_is(stream, nbytes)
+                      ? nbytes
+                      : 0;
     return TERP_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "codec/format/types.h"
+#include "filter/container.h"
 #include "filter/dcpl.h"
 
 _Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK,
@@ -45,7 +46,9 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
         return TERP_ERR_HDF5;
     if (skipped != 0 && nbytes < terp_chunk_nbytes(&block->cd.chunk))
         return TERP_ERR_CORRUPT; /* HDF5 would read beyond its end */
-    *nbytes_ret = skipped == 0 ? nbytes : 0;
+    /* The filter decodes containers. */
+    *nbytes_ret =
+        skipped == 0 && !terp_container_is(stream, nbytes) ? nbytes : 0;
     return TERP_OK;
 }
 

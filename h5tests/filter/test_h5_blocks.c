@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codec/format/base.h"
 #include "codec/format/frame.h"
 #include "filter/h5/terp_h5.h"
 #include "filter/plugin/h5z_terp.h"
@@ -212,6 +213,42 @@ check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
 }
 
 static const hsize_t beginning[H5_MAX_RANK];
+
+/* terp_h5_read_strided gives the values of H5Dread. */
+static void
+check_strided(hid_t dataset, const struct h5_shape *shape,
+              const hsize_t *offset, const hsize_t *stride)
+{
+    const struct terp_run_options run = make_options();
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t count[H5_MAX_RANK];
+
+    for (int d = 0; d < shape->rank; d++)
+        count[d] = (shape->dims[d] - offset[d] + stride[d] - 1) / stride[d];
+    const uint64_t nbytes = nbytes_of(count, shape->rank, type);
+    uint8_t *want = terp_case_alloc(nbytes);
+    hid_t in_memory = H5Screate_simple(shape->rank, count, NULL);
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, stride,
+                                    count, NULL) >= 0);
+    assert_true(H5Dread(dataset, type, in_memory, space, H5P_DEFAULT, want) >=
+                0);
+    for (int told = 0; told < 2; told++) {
+        struct cuda_buffer buffer =
+            cuda_buffer_make(memory, NULL, nbytes, OFFSET);
+        assert_int_equal(terp_h5_read_strided(&run, dataset, offset, stride,
+                                              told ? count : NULL, buffer.bytes,
+                                              &result),
+                         TERP_OK);
+        uint8_t *got = cuda_buffer_read(&buffer);
+        assert_memory_equal(got, want, nbytes);
+        cuda_buffer_free(&buffer);
+        free(got);
+    }
+    free(want);
+    H5Sclose(in_memory);
+    H5Sclose(space);
+    H5Tclose(type);
+}
 
 /* One dataset by HDF5, one by terp_h5_write. */
 static void
@@ -433,10 +470,41 @@ fill_value_of_the_dataset_stays_exact(void **state)
     H5Pclose(dcpl);
 }
 
+/* A container of the 2048 bytes of a chunk, as two streams of 256 floats.
+ * doc/format.md, "Containers of compound values". Returns its bytes. */
+static uint64_t
+make_container(const uint8_t *values, uint8_t *dst)
+{
+    const struct terp_chunk half = {
+        .type = TERP_FLOAT32, .rank = 1, .dims = {256}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1};
+    const uint64_t head_nbytes = 32 + 2 * 12;
+    uint64_t at = head_nbytes, nbytes;
+
+    memset(dst, 0, head_nbytes);
+    memcpy(dst, "TERPR\1", 6);
+    store_le(dst + 16, 1, 8);    /* compound values */
+    store_le(dst + 24, 2, 4);    /* members */
+    store_le(dst + 28, 2048, 4); /* bytes of a value */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(terp_encode(&params, &half, values + 1024 * i,
+                                     dst + at, terp_encode_bound(&half),
+                                     &nbytes, 1),
+                         TERP_OK);
+        store_le(dst + 32 + 12 * i, 1024, 4);
+        store_le(dst + 36 + 12 * i, nbytes, 8);
+        at += nbytes;
+    }
+    terp_frame_seal(dst, head_nbytes);
+    return at;
+}
+
 static void
 chunks_that_are_no_streams_are_read_all_the_same(void **state)
 {
     const hsize_t raw_at[] = {8, 0, 0}, bytes_at[] = {0, 8, 8};
+    const hsize_t container_at[] = {8, 8, 0}, stride[] = {4, 4, 4};
     const hsize_t count[] = {8, 8, 8};
     const uint64_t chunk_nbytes = sizeof(float) * 512;
     struct terp_chunk bytes = {.type = TERP_BYTES, .rank = 1, .dims = {2048}};
@@ -444,14 +512,14 @@ chunks_that_are_no_streams_are_read_all_the_same(void **state)
     const float fill = 7;
     hid_t dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
     uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
-    uint8_t stream[2048 + TERP_MAX_FRAME_NBYTES];
+    uint8_t stream[2048 + 4 * TERP_MAX_FRAME_NBYTES];
     uint64_t nbytes;
 
     (void)state;
     assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &fill) >= 0);
     hid_t dataset = create_with("field", H5T_IEEE_F32LE, &cube, dcpl);
-    /* A stream of terp, a chunk that skipped terp, and a chunk that passed
-     * through in a frame. */
+    /* A stream of terp, a chunk that skipped terp, a chunk that passed through
+     * in a frame, and a container. */
     write_block(dataset, NULL, count, NULL, values, chunk_nbytes);
     assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 1, raw_at, chunk_nbytes,
                                values) >= 0);
@@ -460,7 +528,12 @@ chunks_that_are_no_streams_are_read_all_the_same(void **state)
         TERP_OK);
     assert_true(
         H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, bytes_at, nbytes, stream) >= 0);
+    nbytes = make_container(values, stream);
+    assert_true(nbytes < chunk_nbytes);
+    assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, container_at, nbytes,
+                               stream) >= 0);
     check_read(dataset, beginning, cube.dims, 3, NULL);
+    check_strided(dataset, &cube, beginning, stride);
     free(values);
     H5Dclose(dataset);
     H5Pclose(dcpl);
@@ -941,42 +1014,6 @@ child_process_has_no_writes(void **state)
     cmocka_unit_test_setup_teardown(test, open_file, close_file)
 
 /* ---- strided reads ---- */
-
-/* Reads the values both ways. */
-static void
-check_strided(hid_t dataset, const struct h5_shape *shape,
-              const hsize_t *offset, const hsize_t *stride)
-{
-    const struct terp_run_options run = make_options();
-    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
-    hsize_t count[H5_MAX_RANK];
-
-    for (int d = 0; d < shape->rank; d++)
-        count[d] = (shape->dims[d] - offset[d] + stride[d] - 1) / stride[d];
-    const uint64_t nbytes = nbytes_of(count, shape->rank, type);
-    uint8_t *want = terp_case_alloc(nbytes);
-    hid_t in_memory = H5Screate_simple(shape->rank, count, NULL);
-    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, stride,
-                                    count, NULL) >= 0);
-    assert_true(H5Dread(dataset, type, in_memory, space, H5P_DEFAULT, want) >=
-                0);
-    for (int told = 0; told < 2; told++) {
-        struct cuda_buffer buffer =
-            cuda_buffer_make(memory, NULL, nbytes, OFFSET);
-        assert_int_equal(terp_h5_read_strided(&run, dataset, offset, stride,
-                                              told ? count : NULL, buffer.bytes,
-                                              &result),
-                         TERP_OK);
-        uint8_t *got = cuda_buffer_read(&buffer);
-        assert_memory_equal(got, want, nbytes);
-        cuda_buffer_free(&buffer);
-        free(got);
-    }
-    free(want);
-    H5Sclose(in_memory);
-    H5Sclose(space);
-    H5Tclose(type);
-}
 
 static void
 strided_values_are_those_that_hdf5_reads(void **state)

@@ -164,7 +164,8 @@ class _Storage:
         except (OSError, RuntimeError, ValueError):
             # HDF5 knows whether the chunk was never written, or what is wrong.
             return None
-        if skipped or not stream.startswith(b"TERP"):
+        if (skipped or not stream.startswith(b"TERP") or
+                stream.startswith(b"TERPR")):  # the filter decodes containers
             return None
         return cast(bytes, stream)
 
