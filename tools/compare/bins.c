@@ -35,18 +35,21 @@ bin_of(double error, double bound)
     return PICTURE_NBINS / 2 + (error < 0 ? -bin : bin);
 }
 
-/* The range of the valid values of the current step. */
+/* The range of the valid values of a part of the current step. */
 static struct tool_range
-range_of_step(const struct compare_walk *walk)
+range_of_part(const struct compare_walk *walk, const struct compare_part *part)
 {
     struct tool_range range =
         tool_range_begin(terp_type_of_part(tool_coded_type(walk->a->type)));
     double a, b;
     bool changed;
 
-    for (uint64_t i = 0; i < walk->grid.nvalues; i++)
-        if (compare_walk_value(walk, i, &a, &b, &changed))
-            tool_range_add(&range, a, changed);
+    for (uint64_t run = 0; run < part->n; run++) {
+        uint64_t i, end;
+        for (compare_part_run(walk, part, run, &i, &end); i < end; i++)
+            if (compare_walk_value(walk, i, &a, &b, &changed))
+                tool_range_add(&range, a, changed);
+    }
     return range;
 }
 
@@ -72,31 +75,42 @@ note_bound(struct compare_bins *bins, const struct compare_bound *bound)
     bins->max_bound = fmax(bins->max_bound, bound->absolute);
 }
 
+/* Counts the errors of a part of the current step. */
+static void
+count_part(const struct compare_walk *walk, struct compare_part *part,
+           const struct compare_result *result, struct compare_bins *bins)
+{
+    struct compare_bound *bound = &part->bound;
+
+    if (bound->of_range > 0) {
+        const struct tool_range range = range_of_part(walk, part);
+        compare_bound_resolve(bound, &range);
+    }
+    note_bound(bins, bound);
+    for (uint64_t run = 0; run < part->n; run++) {
+        uint64_t i, end;
+        for (compare_part_run(walk, part, run, &i, &end); i < end; i++) {
+            double from, to;
+            bool changed;
+            if (compare_walk_value(walk, i, &from, &to, &changed) &&
+                compare_is_drawn(result, from))
+                bins->counts[bin_of(to - from, unit_of(bound, result, from))] +=
+                    walk->nsame;
+        }
+    }
+}
+
 static bool
 fill_bins(struct compare_bins *bins, const struct tool_dataset *a,
           const struct tool_dataset *b, const struct compare_bounds *bounds,
           const struct compare_result *result, struct compare_walk *walk)
 {
-    struct compare_bound bound;
-
     if (!compare_walk_open(walk, a, b, NULL))
         return false;
     while (compare_walk_next(walk)) {
-        if (!compare_walk_bound(walk, bounds, &bound))
-            return false;
-        if (bound.of_range > 0) {
-            const struct tool_range range = range_of_step(walk);
-            compare_bound_resolve(&bound, &range);
-        }
-        note_bound(bins, &bound);
-        for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
-            double from, to;
-            bool changed;
-            if (compare_walk_value(walk, i, &from, &to, &changed) &&
-                compare_is_drawn(result, from))
-                bins->counts[bin_of(
-                    to - from, unit_of(&bound, result, from))] += walk->nsame;
-        }
+        struct compare_part part = {.n = 0};
+        while (compare_walk_part(walk, bounds, &part))
+            count_part(walk, &part, result, bins);
     }
     return walk->trouble == NULL;
 }

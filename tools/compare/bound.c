@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codec/format/base.h"
 #include "codec/model/bound.h"
 #include "filter/container.h"
 #include "tools/common/members.h"
@@ -161,26 +162,93 @@ bound_given(const struct compare_bounds *bounds)
     return bound;
 }
 
-bool
-compare_walk_bound(struct compare_walk *walk,
-                   const struct compare_bounds *bounds,
-                   struct compare_bound *bound_ret)
+/* The bound of all values of the step. */
+static bool
+bound_of_step(struct compare_walk *walk, struct compare_bound *bound)
 {
     struct tool_chunk *chunk = &walk->chunk;
 
-    *bound_ret = bound_given(bounds);
-    if (compare_bounds_are_given(bounds) || !walk->b->has_terp)
-        return true;
-    *bound_ret = bound_of_parameters(walk);
-    tool_chunk_read(walk->b, &walk->grid, chunk);
-    if (chunk->kind == TOOL_CHUNK_STREAM &&
-        (walk->b->is_member && terp_container_is(chunk->bytes, chunk->nbytes)
-             ? bound_of_container(walk, bound_ret)
-             : bound_of_chunk(chunk->bytes, chunk->nbytes, bound_ret)))
-        return true;
-    if (chunk->kind == TOOL_CHUNK_ABSENT || chunk->kind == TOOL_CHUNK_PLAIN ||
-        chunk->kind == TOOL_CHUNK_HIDDEN)
-        return true;
+    if (chunk->kind == TOOL_CHUNK_STREAM)
+        return walk->b->is_member &&
+                       terp_container_is(chunk->bytes, chunk->nbytes)
+                   ? bound_of_container(walk, bound)
+                   : bound_of_chunk(chunk->bytes, chunk->nbytes, bound);
+    return chunk->kind == TOOL_CHUNK_ABSENT ||
+           chunk->kind == TOOL_CHUNK_PLAIN || chunk->kind == TOOL_CHUNK_HIDDEN;
+}
+
+static bool
+cannot_read(struct compare_walk *walk)
+{
     walk->trouble = "cannot read the bound of a chunk of B";
     return false;
+}
+
+/* Reads the head of a container of numbers. In more than one dimension the
+ * values of a chunk at the end of the dataset do not stand as in its members.
+ */
+static bool
+begin_members(struct compare_walk *walk, struct compare_part *part)
+{
+    const struct tool_chunk *chunk = &walk->chunk;
+
+    return (walk->b->rank == 1 &&
+            terp_container_read(chunk->bytes, chunk->nbytes,
+                                &part->container) == TERP_OK) ||
+           cannot_read(walk);
+}
+
+/* Goes to the next member of a container of numbers. */
+static bool
+next_member(struct compare_walk *walk, struct compare_part *part)
+{
+    const uint64_t value_nbytes = walk->b->value_nbytes;
+
+    if (!terp_container_next(&part->container, &part->walk))
+        return false;
+    part->bound = bound_of_parameters(walk);
+    part->first = part->walk.at / value_nbytes;
+    part->length = part->walk.nbytes / value_nbytes;
+    part->stride = part->container.value_nbytes / value_nbytes;
+    part->n = part->container.nvalues;
+    return bound_of_chunk(part->walk.stream, part->walk.stream_nbytes,
+                          &part->bound) ||
+           cannot_read(walk);
+}
+
+bool
+compare_walk_part(struct compare_walk *walk,
+                  const struct compare_bounds *bounds,
+                  struct compare_part *part)
+{
+    struct tool_chunk *chunk = &walk->chunk;
+    const bool begins = !part->has_begun;
+
+    part->has_begun = true;
+    if (begins) {
+        part->length = walk->grid.nvalues * walk->ncomponents;
+        part->n = 1;
+        part->bound = bound_given(bounds);
+        if (compare_bounds_are_given(bounds) || !walk->b->has_terp)
+            return true;
+        part->bound = bound_of_parameters(walk);
+        tool_chunk_read(walk->b, &walk->grid, chunk);
+        if (walk->b->is_member || chunk->kind != TOOL_CHUNK_STREAM ||
+            !terp_container_is(chunk->bytes, chunk->nbytes))
+            return bound_of_step(walk, &part->bound) || cannot_read(walk);
+        if (!begin_members(walk, part))
+            return false;
+    }
+    return part->container.src != NULL && next_member(walk, part);
+}
+
+void
+compare_part_run(const struct compare_walk *walk,
+                 const struct compare_part *part, uint64_t i,
+                 uint64_t *begin_ret, uint64_t *end_ret)
+{
+    const uint64_t nvalues = walk->grid.nvalues * walk->ncomponents;
+
+    *begin_ret = min_u64(nvalues, part->first + i * part->stride);
+    *end_ret = min_u64(nvalues, *begin_ret + part->length);
 }

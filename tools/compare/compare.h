@@ -1,6 +1,7 @@
 /* terp compare: results, and walks that read two datasets side by side. */
 #pragma once
 
+#include "filter/container.h"
 #include "tools/common/heap.h"
 #include "tools/common/members.h"
 #include "tools/common/range.h"
@@ -172,12 +173,30 @@ struct compare_bound {
     bool is_constant;
 };
 
-/* The bound of the command line, of the chunk's stream, or of B's parameters,
- * in this order. False, with `trouble` set, if it cannot be read. */
+/* Values of the current step that have one bound: `n` runs of `length` values,
+ * `stride` apart, from value `first` on. Where B's chunk is a container, each
+ * of its members is a part; else there is one part. Initialize with zeros. */
+struct compare_part {
+    struct compare_bound bound;
+    uint64_t first, length, stride, n;
+    struct terp_container container;
+    struct terp_container_walk walk;
+    bool has_begun;
+};
+
+/* Goes to the next part of the step. Its bound is that of the command line, of
+ * the stream, or of B's parameters, in this order. False behind the last part,
+ * or, with `trouble` set, if the bound cannot be read. */
 bool
-compare_walk_bound(struct compare_walk *walk,
-                   const struct compare_bounds *bounds,
-                   struct compare_bound *bound_ret);
+compare_walk_part(struct compare_walk *walk,
+                  const struct compare_bounds *bounds,
+                  struct compare_part *part);
+
+/* The values [*begin_ret, *end_ret) of the part's run `i`. */
+void
+compare_part_run(const struct compare_walk *walk,
+                 const struct compare_part *part, uint64_t i,
+                 uint64_t *begin_ret, uint64_t *end_ret);
 
 /* Sets bound->absolute where it depends on the range of the step. */
 void

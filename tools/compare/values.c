@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/base.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "tools/common/limit.h"
@@ -125,32 +126,44 @@ add_value(struct tool_range *range, double value, bool changed, uint64_t n)
     tool_range_merge(range, &one);
 }
 
-/* Adds the values of the current step, and judges them by a pointwise bound, if
+/* Adds a value of the current step, and judges it by a pointwise bound, if
  * there is one. */
+static void
+add_value_of_step(const struct compare_walk *walk, struct sum *sum,
+                  const struct compare_bound *bound, uint64_t i,
+                  struct step *step)
+{
+    double a, b;
+    bool changed;
+
+    if (sum->exempt != NULL && sum->exempt[i])
+        return;
+    if (!compare_walk_value(walk, i, &a, &b, &changed)) {
+        sum->nspecials += walk->nsame;
+        sum->nspecials_changed += changed ? walk->nsame : 0;
+        return;
+    }
+    struct error error = error_of(a, b);
+    if (error_is_larger(error, step->worst))
+        step->worst = error;
+    if (bound->pointwise > 0)
+        judge_value(step, error, bound, a, changed);
+    sum->squares += (double)walk->nsame * error.high * error.high;
+    sum->zeros_differ |= changed && error.high == 0;
+    add_value(&step->range, a, changed, walk->nsame);
+}
+
+/* Adds the values of a part of the current step. */
 static struct step
 add_values(const struct compare_walk *walk, struct sum *sum,
-           const struct compare_bound *bound)
+           const struct compare_part *part)
 {
     struct step step = {.range = tool_range_begin(sum->range.type)};
 
-    for (uint64_t i = 0; i < walk->grid.nvalues * walk->ncomponents; i++) {
-        double a, b;
-        bool changed;
-        if (sum->exempt != NULL && sum->exempt[i])
-            continue;
-        if (!compare_walk_value(walk, i, &a, &b, &changed)) {
-            sum->nspecials += walk->nsame;
-            sum->nspecials_changed += changed ? walk->nsame : 0;
-            continue;
-        }
-        struct error error = error_of(a, b);
-        if (error_is_larger(error, step.worst))
-            step.worst = error;
-        if (bound->pointwise > 0)
-            judge_value(&step, error, bound, a, changed);
-        sum->squares += (double)walk->nsame * error.high * error.high;
-        sum->zeros_differ |= changed && error.high == 0;
-        add_value(&step.range, a, changed, walk->nsame);
+    for (uint64_t run = 0; run < part->n; run++) {
+        uint64_t i, end;
+        for (compare_part_run(walk, part, run, &i, &end); i < end; i++)
+            add_value_of_step(walk, sum, &part->bound, i, &step);
     }
     if (error_is_larger(step.worst, sum->worst))
         sum->worst = step.worst;
@@ -173,12 +186,12 @@ judge_step(struct sum *sum, const struct step *step,
 }
 
 static void
-add_step(const struct compare_walk *walk, struct sum *sum,
-         struct compare_bound *bound)
+add_part(const struct compare_walk *walk, struct sum *sum,
+         struct compare_part *part)
 {
-    const struct step step = add_values(walk, sum, bound);
+    const struct step step = add_values(walk, sum, part);
+    struct compare_bound *bound = &part->bound;
 
-    sum->nboxes += walk->nboxes;
     sum->has_own_bounds |= bound->is_own;
     compare_bound_resolve(bound, &step.range);
     if (bound->pointwise > 0) {
@@ -194,23 +207,37 @@ add_step(const struct compare_walk *walk, struct sum *sum,
     sum->judged = true;
 }
 
+/* A chunk of which several parts exceed their bounds counts once. */
+static void
+add_step(struct compare_walk *walk, struct sum *sum,
+         const struct compare_bounds *bounds)
+{
+    const uint64_t by_parameters = sum->by_parameters.nexceeded;
+    const uint64_t by_range = sum->by_range.nexceeded;
+    struct compare_part part = {.n = 0};
+
+    if (sum->exempt != NULL)
+        bounds->exempt(bounds->context, &walk->grid, sum->exempt);
+    while (compare_walk_part(walk, bounds, &part))
+        add_part(walk, sum, &part);
+    sum->nboxes += walk->nboxes;
+    sum->by_parameters.nexceeded =
+        min_u64(sum->by_parameters.nexceeded, by_parameters + walk->nboxes);
+    sum->by_range.nexceeded =
+        min_u64(sum->by_range.nexceeded, by_range + walk->nboxes);
+}
+
 static void
 add_steps(struct compare_walk *walk, struct sum *sum,
           const struct compare_bounds *bounds)
 {
-    struct compare_bound bound;
-
     while (compare_walk_next(walk)) {
         if (walk->type == TERP_BYTES) {
             sum->bytes_differ =
                 sum->bytes_differ || !compare_walk_is_same(walk);
             continue;
         }
-        if (!compare_walk_bound(walk, bounds, &bound))
-            return;
-        if (sum->exempt != NULL)
-            bounds->exempt(bounds->context, &walk->grid, sum->exempt);
-        add_step(walk, sum, &bound);
+        add_step(walk, sum, bounds);
     }
 }
 

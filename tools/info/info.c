@@ -242,7 +242,8 @@ sum_chunk(const struct tool_dataset *dataset, const struct tool_chunk *chunk,
     return NULL;
 }
 
-/* The same of a chunk of compound values. */
+/* The same of a container: of compound values, or of parts of a chunk of
+ * numbers. */
 static const char *
 sum_container(const struct tool_dataset *dataset,
               const struct tool_chunk *chunk, struct info_summary *sum)
@@ -256,7 +257,7 @@ sum_container(const struct tool_dataset *dataset,
     if (st == TERP_OK &&
         !tool_stream_fits(dataset, terp_container_chunk_nbytes(&container)))
         return other_size;
-    if (st == TERP_OK &&
+    if (st == TERP_OK && dataset->cd.pass == TERP_PASS_BY_MEMBER &&
         !info_members_add(&sum->members, &dataset->cd.compound, &container))
         return "its members differ from those of the dataset";
     for (; st == TERP_OK && terp_container_next(&container, &walk);
