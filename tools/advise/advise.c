@@ -240,7 +240,8 @@ advise_level(struct request *request, const char *path,
     if (level != NULL)
         amrex_level_choose_chunk(
             level,
-            request->pointwise && request->floor == 0 ? AMREX_ONE : AMREX_OWN);
+            request->pointwise && request->floor == 0 ? AMREX_ONE : AMREX_OWN,
+            dataset->value_nbytes, 0);
     for (uint64_t c = 0; level != NULL && c < level->ncomponents; c++) {
         advise_sample_read_component(dataset, level, c, &sample);
         amrex_component_name(file, level, c, sample.component);

@@ -293,24 +293,55 @@ read_middle(const struct tool_dataset *dataset, const struct amrex_level *level,
     return read_values(dataset, sample, &chunk);
 }
 
+/* Reads the middle planes of one component of a box, most often all: they are a
+ * part of a container. */
+static bool
+read_planes(const struct tool_dataset *dataset, const struct amrex_box *box,
+            uint64_t component, struct advise_sample *sample)
+{
+    const uint64_t plane = box->dims[1] * box->dims[2];
+    const uint64_t nplanes = min_u64(box->dims[0], SAMPLE_NVALUES / plane);
+    struct tool_grid *grid = &sample->grid;
+    struct terp_chunk chunk = {.type = sample->type,
+                               .rank = 3,
+                               .dims = {nplanes, box->dims[1], box->dims[2]}};
+
+    grid->at[0] = box->begin + component * box->nvalues +
+                  (box->dims[0] - nplanes) / 2 * plane;
+    grid->count[0] = nplanes * plane;
+    if (nplanes == 0) {
+        grid->count[0] = SAMPLE_NVALUES;
+        chunk = (struct terp_chunk){
+            .type = sample->type, .rank = 1, .dims = {SAMPLE_NVALUES}};
+    }
+    grid->nvalues = grid->count[0];
+    return read_values(dataset, sample, &chunk);
+}
+
 void
 advise_sample_read_component(const struct tool_dataset *dataset,
                              const struct amrex_level *level,
                              uint64_t component, struct advise_sample *sample)
 {
     *sample = begin_sample(dataset);
-    const hsize_t length = level->chunk_nvalues;
+    const hsize_t length =
+        level->has_parts
+            ? div_up(level->nvalues, level->ncomponents * level->nboxes)
+            : level->chunk_nvalues;
     const uint64_t n = min_u64(min_u64(ADVISE_MAX_BOXES, level->nboxes),
                                div_up(COMPONENT_NVALUES, length));
 
     sample->grid = tool_grid_of(dataset, &length);
-    for (uint64_t i = 0; i < n; i++)
-        if (!read_middle(dataset, level,
-                         &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)],
-                         component, sample)) {
+    for (uint64_t i = 0; i < n; i++) {
+        const struct amrex_box *box =
+            &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)];
+        if (!(level->has_parts
+                  ? read_planes(dataset, box, component, sample)
+                  : read_middle(dataset, level, box, component, sample))) {
             note_damage(sample);
             return;
         }
+    }
     end_sample(sample);
 }
 

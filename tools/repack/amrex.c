@@ -330,6 +330,37 @@ amrex_level_free(struct amrex_level *level)
     free(level);
 }
 
+bool
+amrex_level_has_one_shape(const struct amrex_level *level)
+{
+    for (uint64_t i = 1; i < level->nboxes; i++)
+        if (memcmp(level->boxes[i].dims, level->boxes[0].dims,
+                   sizeof level->boxes[0].dims) != 0)
+            return false;
+    return true;
+}
+
+static uint64_t
+gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+uint64_t
+amrex_level_common_divisor(const struct amrex_level *level)
+{
+    uint64_t common = 0;
+
+    for (uint64_t i = 0; i < level->nboxes; i++)
+        common = gcd(common, level->boxes[i].nvalues);
+    return common;
+}
+
 struct amrex_span
 amrex_level_span(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
 {

@@ -21,6 +21,8 @@ struct amrex_box {
 struct amrex_level {
     uint64_t nboxes, ncomponents, nvalues;
     uint64_t chunk_nvalues; /* length of the chunks */
+    bool has_parts;         /* chunks are containers (amrex_parts.h) */
+    uint64_t nstacked;      /* equal boxes in a container; 0: others */
     uint64_t first;         /* number in the file of the first component */
     struct amrex_box *boxes;
 };
@@ -40,10 +42,20 @@ enum amrex_bounds {
     AMREX_LOSSLESS, /* all components are lossless */
 };
 
-/* Sets chunk_nvalues. A chunk has one bound; with AMREX_OWN it therefore holds
- * values of one component. */
+bool
+amrex_level_has_one_shape(const struct amrex_level *level);
+
+/* The greatest common divisor of the numbers of values of all boxes. */
+uint64_t
+amrex_level_common_divisor(const struct amrex_level *level);
+
+/* Sets chunk_nvalues, and what belongs to it. A stream has one bound; with
+ * AMREX_OWN it therefore holds values of one component. `format` is as in
+ * terp_params: with 1 no chunk is a container, because terp 1 does not read
+ * containers. */
 void
-amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds);
+amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds,
+                         uint64_t value_nbytes, unsigned format);
 
 /* Whether the dataset at `path` belongs to a level: its data, boxes or offsets.
  */
@@ -83,7 +95,8 @@ amrex_level_span(const struct amrex_level *level, uint64_t at,
 unsigned
 amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret);
 
-/* The shape in which the chunk at position `at` is encoded. */
+/* The shape in which the chunk at position `at` is encoded, unless
+ * level->has_parts. */
 void
 amrex_level_shape(const struct amrex_level *level, enum terp_type type,
                   uint64_t at, struct terp_chunk *chunk_ret);

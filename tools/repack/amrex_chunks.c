@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "codec/api/cd_values.h"
+#include "codec/api/context.h"
 #include "codec/format/base.h"
-#include "tools/repack/amrex.h"
+#include "tools/repack/amrex_parts.h"
 
 /* Limits of a chunk that holds one component. At least 8^3 values, as AMReX's
  * smallest usual boxes have: HDF5's index and terp's frame take about 100 bytes
@@ -30,17 +31,6 @@
 /* ---- length of chunks ---- */
 
 static uint64_t
-gcd(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static uint64_t
 plane_of(const struct amrex_box *box)
 {
     return box->dims[1] * box->dims[2];
@@ -58,16 +48,6 @@ count_in_shape(const struct amrex_level *level, uint64_t chunk_nvalues)
     return nvalues;
 }
 
-static bool
-boxes_have_one_shape(const struct amrex_level *level)
-{
-    for (uint64_t i = 1; i < level->nboxes; i++)
-        if (memcmp(level->boxes[i].dims, level->boxes[0].dims,
-                   sizeof level->boxes[0].dims) != 0)
-            return false;
-    return true;
-}
-
 /* Chooses a length that divides all boxes: then each chunk holds one component
  * and has its bound. Of such lengths the function takes the one with the most
  * values in chunks that keep the shape of their boxes, and of equal ones the
@@ -75,12 +55,11 @@ boxes_have_one_shape(const struct amrex_level *level)
 static uint64_t
 choose_chunk(const struct amrex_level *level)
 {
-    uint64_t common = 0, smallest = UINT64_MAX, best = 0, best_in_shape = 0;
+    const uint64_t common = amrex_level_common_divisor(level);
+    uint64_t smallest = UINT64_MAX, best = 0, best_in_shape = 0;
 
-    for (uint64_t i = 0; i < level->nboxes; i++) {
-        common = gcd(common, level->boxes[i].nvalues);
+    for (uint64_t i = 0; i < level->nboxes; i++)
         smallest = min_u64(smallest, level->boxes[i].nvalues);
-    }
     for (uint64_t nvalues = min_u64(common, MAX_CHUNK_NVALUES);
          nvalues >= MIN_CHUNK_NVALUES; nvalues--) {
         if (common % nvalues != 0)
@@ -108,7 +87,7 @@ choose_shared_chunk(const struct amrex_level *level, bool stacks)
     const uint64_t box_nvalues = level->boxes[0].nvalues;
     const uint64_t nvalues = choose_chunk(level);
 
-    if (stacks && boxes_have_one_shape(level) &&
+    if (stacks && amrex_level_has_one_shape(level) &&
         box_nvalues <= STACK_NVALUES / 2)
         return min_u64(STACK_NVALUES / box_nvalues * box_nvalues,
                        level->nvalues);
@@ -117,11 +96,26 @@ choose_shared_chunk(const struct amrex_level *level, bool stacks)
                : nvalues;
 }
 
+/* Whether the caller, or the environment, forbids what terp 1 does not read. */
+static bool
+is_first_format(unsigned format)
+{
+    const struct terp_params params = {.size = sizeof params,
+                                       .format = (int)format};
+    struct terp_params own;
+
+    return !terp_params_copy(&params, &own) || own.format == 1;
+}
+
 void
-amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds)
+amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds,
+                         uint64_t value_nbytes, unsigned format)
 {
     const bool is_one = level->ncomponents == 1;
 
+    if (!is_first_format(format) &&
+        amrex_parts_choose_chunk(level, value_nbytes))
+        return;
     level->chunk_nvalues =
         bounds == AMREX_OWN && !is_one
             ? choose_chunk(level)
@@ -186,7 +180,8 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
     uint64_t chunk_nvalues = level->chunk_nvalues;
     uint64_t box_nvalues = level->boxes[0].nvalues;
 
-    if (!boxes_have_one_shape(level) || level->nvalues % chunk_nvalues != 0 ||
+    if (level->has_parts || !amrex_level_has_one_shape(level) ||
+        level->nvalues % chunk_nvalues != 0 ||
         (box_nvalues % chunk_nvalues != 0 && chunk_nvalues % box_nvalues != 0))
         return 0;
     amrex_level_shape(level, TERP_FLOAT32, 0, &chunk);
@@ -233,16 +228,6 @@ struct work {
     bool taken;
 };
 
-static bool
-is_alike(const struct work *a, const struct work *b)
-{
-    return a->chunk.rank == b->chunk.rank && a->chunk.stack == b->chunk.stack &&
-           memcmp(a->chunk.dims, b->chunk.dims, sizeof a->chunk.dims) == 0 &&
-           a->params.bound_mode == b->params.bound_mode &&
-           double_bits(a->params.bound) == double_bits(b->params.bound) &&
-           a->params.keep_sign == b->params.keep_sign;
-}
-
 /* Encodes `work[first]` and all later chunks of the same shape and bound in one
  * batch; *ntaken counts the chunks that batches have taken. */
 static enum terp_status
@@ -252,7 +237,9 @@ encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
     const uint64_t from = *ntaken;
 
     for (uint64_t i = first; i < nwork; i++) {
-        if (work[i].taken || !is_alike(&work[i], &work[first]))
+        if (work[i].taken ||
+            !amrex_is_alike(&work[i].chunk, &work[i].params, &work[first].chunk,
+                            &work[first].params))
             continue;
         work[i].taken = true;
         terp_h5_batch_take(batch, i, i, (*ntaken)++);
@@ -263,31 +250,43 @@ encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
                            batch->stream + from, batch->stream_nbytes + from);
 }
 
-enum terp_status
-amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
-                   const struct terp_h5_block *block,
-                   const struct terp_params *params, const void *values)
+/* Encodes chunks that are one stream each. */
+static enum terp_status
+encode_chunks(const struct amrex_level *level, struct terp_h5_batch *batch,
+              const struct terp_h5_block *block,
+              const struct terp_params *params)
 {
     const uint64_t nwork = terp_array_nchunks(&block->array);
     struct work *work = calloc(nwork, sizeof *work);
+    enum terp_status st = TERP_OK;
     uint64_t ntaken = 0;
 
     if (work == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_array_gather(batch->run, &block->array, 0, nwork,
-                                            values, batch->chunks);
     for (uint64_t i = 0; i < nwork; i++) {
         uint64_t at = block->offset[0] + i * level->chunk_nvalues;
         amrex_level_shape(level, block->cd.chunk.type, at, &work[i].chunk);
         const struct terp_params own = params_at(level, params, at);
-        work[i].params = own;
-        terp_cd_copy_fills(&block->cd, &work[i].params);
-        work[i].params.keep_sign = own.keep_sign; /* of the chunk, not of the
-                                                     dataset */
+        work[i].params = amrex_params(block, &own);
     }
     for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
         if (!work[i].taken)
             st = encode_alike(batch, work, nwork, i, &ntaken);
     free(work);
     return st;
+}
+
+enum terp_status
+amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block,
+                   const struct terp_params *params, const void *values)
+{
+    const enum terp_status st = terp_array_gather(
+        batch->run, &block->array, 0, terp_array_nchunks(&block->array), values,
+        batch->chunks);
+
+    if (st != TERP_OK)
+        return st;
+    return level->has_parts ? amrex_parts_encode(level, batch, block, params)
+                            : encode_chunks(level, batch, block, params);
 }

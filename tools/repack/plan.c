@@ -297,7 +297,8 @@ plan_level(const struct repack *repack, const char *path,
     plan->level = amrex_level_open(repack->in, path, dataset, &reason);
     if (plan->level != NULL) {
         amrex_level_choose_chunk(
-            plan->level, bounds_of_components(&repack->request, &plan->bound));
+            plan->level, bounds_of_components(&repack->request, &plan->bound),
+            dataset->value_nbytes, repack->request.format);
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
     } else if (reason != NULL) {
         fprintf(stderr,
