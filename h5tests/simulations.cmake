@@ -4,7 +4,9 @@ if(NOT TARGET h5zterp OR TERP_SANITIZE OR NOT no_h5py EQUAL 0)
 endif()
 terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../tools/test_amrex.py)
 if(TARGET terp)
-  set_property(TEST amrex_bricks APPEND PROPERTY ENVIRONMENT
+  terp_add_pytest(amrex_parts ${TERP_SYSTEM_PYTHON}
+                  ../tools/test_amrex_parts.py)
+  set_property(TEST amrex_bricks amrex_parts APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
   terp_add_pytest(openpmd ${Python3_EXECUTABLE} in_venv.py
                   ${CMAKE_CURRENT_BINARY_DIR}/venv-openpmd

@@ -213,14 +213,14 @@ class RepackTest(PlotfileTest):
         return self.ratio(self.repack(self.write("lines.h5"), "--rel=1e-3",
                                       "--no-amrex")[0])
 
-    def check(self, levels, gain, chunk):
+    def check(self, levels, gain, chunk, *arguments):
         """Repacks levels. Chunks have the given length. The compression ratio
         is `gain` times that of lines, whose chunks are longer and may hold
         many boxes that the encoder finds."""
         ratio_of_lines = self.ratio_of_lines(levels)
         self.levels = levels
         plain = self.write("plain.h5")
-        small, said = self.repack(plain, "--amrex", "--rel=1e-3")
+        small, said = self.repack(plain, "--amrex", "--rel=1e-3", *arguments)
         self.assertEqual(said, "")
         self.assertGreater(self.ratio(small), gain * ratio_of_lines)
         self.check_bound(small, component_range)
@@ -237,17 +237,23 @@ class RepackTest(PlotfileTest):
     def test_unequal_boxes_are_cut_in_slabs(self):
         boxes = [((0, 0, 0), (32, 32, 32)), ((32, 0, 0), (32, 32, 48)),
                  ((0, 32, 0), (64, 32, 24)), ((0, 0, 32), (16, 32, 32))]
-        self.check([amrex.make_level(64, boxes)], 0.7, 16 * 32 * 32)
+        levels = [amrex.make_level(64, boxes)]
+        self.check(levels, 1, 14 * 16 * 32 * 32)
+        self.check(levels, 0.7, 16 * 32 * 32, "--format=1")
 
-    # No length divides all boxes, so chunks are lines, some with two
-    # components.
+    # No length divides all boxes, so chunks that terp 1 reads are lines, some
+    # with two components.
     def test_odd_boxes_keep_the_bounds(self):
         boxes = [((0, 0, 0), (31, 29, 37)), ((31, 0, 0), (33, 15, 30)),
                  ((0, 29, 0), (19, 20, 21))]
-        self.check([amrex.make_level(64, boxes)], 0.3, 19 * 20 * 21 // 8)
+        levels = [amrex.make_level(64, boxes)]
+        self.check(levels, 1, levels[0].offsets()[-1])
+        self.check(levels, 0.3, 19 * 20 * 21 // 8, "--format=1")
 
     def test_small_boxes_share_chunks(self):
-        self.check([amrex.make_level(64, amrex.tiled(0, 64, 8))], 0.5, 8**3)
+        levels = [amrex.make_level(64, amrex.tiled(0, 64, 8))]
+        self.check(levels, 0.7, 128 * 8**3 * len(amrex.COMPONENTS))
+        self.check(levels, 0.5, 8**3, "--format=1")
 
     def test_large_boxes_are_cut(self):
         self.check([amrex.make_level(192, [((0, 0, 0), (192, 128, 129))])], 2,
@@ -272,7 +278,7 @@ class RepackTest(PlotfileTest):
                  ((0, 29, 0), (19, 20, 21))]
         self.levels = [amrex.make_level(64, boxes)]
         plain = self.write("plain.h5")
-        options = "--amrex", "--rel=1e-3"
+        options = "--amrex", "--rel=1e-3", "--format=1"
         ratio = self.ratio(self.repack(plain, *options)[0])
         best, _ = self.repack(plain, *options, "--effort=best")
         self.assertGreater(self.ratio(best), ratio)
@@ -485,7 +491,7 @@ class RepackTest(PlotfileTest):
         plain = self.write("plain.h5")
         for option, chunk in (("--rel=1e-3", 512), ("--lossless", 32768),
                               ("--pwr=1e-3", 32768)):
-            small, said = self.repack(plain, option)
+            small, said = self.repack(plain, option, "--format=1")
             self.assertEqual(said, "")
             with h5py.File(small, "r") as file:
                 self.assertEqual(file["level_0"][DATA].chunks, (chunk,))

@@ -21,6 +21,14 @@
 #define MAX_NPARTS TERP_COMPOUND_MAX_NMEMBERS
 #define MAX_NBOXES_OF_CHUNK (MAX_NPARTS - 16)
 
+/* The length of as few chunks of at most `cap` as hold `n`: shared equally, so
+ * that the last one has little padding. */
+static uint64_t
+share(uint64_t n, uint64_t cap)
+{
+    return div_up(n, div_up(n, cap));
+}
+
 /* Chunks are stacks of equal boxes. False where a chunk would be too large. */
 static bool
 choose_stack(struct amrex_level *level, uint64_t cap_nvalues)
@@ -33,7 +41,7 @@ choose_stack(struct amrex_level *level, uint64_t cap_nvalues)
         nvalues > cap_nvalues)
         return false;
     level->has_parts = true;
-    level->nstacked = min_u64(cap_nvalues / nvalues, level->nboxes);
+    level->nstacked = share(level->nboxes, cap_nvalues / nvalues);
     level->chunk_nvalues = level->nstacked * nvalues;
     return true;
 }
@@ -53,12 +61,13 @@ amrex_parts_choose_chunk(struct amrex_level *level, uint64_t value_nbytes)
     if (smallest < cap_nvalues / MAX_NBOXES_OF_CHUNK)
         cap_nvalues = smallest * MAX_NBOXES_OF_CHUNK;
     /* Cuts at multiples of the common divisor leave more whole rows. */
-    const uint64_t common = amrex_level_common_divisor(level);
-    if (common < cap_nvalues)
-        cap_nvalues -= cap_nvalues % common;
+    uint64_t unit = amrex_level_common_divisor(level);
+    if (unit > cap_nvalues)
+        unit = 1;
     level->has_parts = true;
     level->nstacked = 0;
-    level->chunk_nvalues = min_u64(cap_nvalues, level->nvalues);
+    level->chunk_nvalues =
+        unit * share(level->nvalues / unit, cap_nvalues / unit);
     return true;
 }
 
