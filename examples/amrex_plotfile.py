@@ -71,6 +71,19 @@ def tiled(first, last, size):
             for z in corners for y in corners for x in corners]
 
 
+def cut(first, last, sizes, random):
+    """Boxes that tile the cube of cells [first, last), with sides that are
+    drawn from `sizes`, as AMReX's clustering makes them."""
+    def lengths():
+        at = first
+        while at < last:
+            length = min(last - at, int(random.choice(sizes)))
+            yield at, length
+            at += length
+    return [((x, y, z), (nx, ny, nz)) for z, nz in lengths()
+            for y, ny in lengths() for x, nx in lengths()]
+
+
 def example_levels(domain=DOMAIN, box=BOX):
     """Level 0 covers the domain; level 1 is its middle, twice as fine."""
     fine = domain * REFINEMENT

@@ -8,6 +8,10 @@ if(TARGET terp)
                   ../tools/test_amrex_parts.py)
   set_property(TEST amrex_bricks amrex_parts APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
+  if(TARGET terp_cuda_emulated_library)
+    set_property(TEST amrex_parts APPEND PROPERTY ENVIRONMENT
+      TEST_EMULATED=$<TARGET_FILE:terp_cuda_emulated_library>)
+  endif()
   terp_add_pytest(openpmd ${Python3_EXECUTABLE} in_venv.py
                   ${CMAKE_CURRENT_BINARY_DIR}/venv-openpmd
                   ${openpmd_packages} ../tools/test_openpmd.py)

@@ -21,19 +21,6 @@ CONTAINER = b"TERPR"
 DOMAIN = 64
 
 
-def cut(first, last, sizes, random):
-    """Boxes that tile the cube of cells [first, last), with sides of several
-    sizes, as a clustering makes them."""
-    def lengths():
-        at = first
-        while at < last:
-            length = min(last - at, int(random.choice(sizes)))
-            yield at, length
-            at += length
-    return [((x, y, z), (nx, ny, nz)) for z, nz in lengths()
-            for y, ny in lengths() for x, nx in lengths()]
-
-
 class PartsTest(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -44,10 +31,10 @@ class PartsTest(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def make(self, sizes, multi=False):
+    def make(self, sizes, multi=False, domain=DOMAIN):
         """A plotfile with one level; see `parts`."""
         self.level = amrex.make_level(
-            DOMAIN, cut(0, DOMAIN, sizes, self.random))
+            domain, amrex.cut(0, domain, sizes, self.random))
         for box in self.level.values:
             box *= np.array([1e-9, 1, 1e3], "f4").reshape(3, 1, 1, 1)
         plain = self.path("plain.h5")
@@ -195,6 +182,20 @@ class PartsTest(unittest.TestCase):
             plain, "--rel=1e-3", f"--threads={n}"))) for n in (1, 3)]
         self.assertGreater(len(stored[0]), 2)
         self.assertEqual(*stored)
+
+    @unittest.skipUnless(os.environ.get("TEST_EMULATED"), "no emulated device")
+    def test_gpu_gives_the_same_chunks(self):
+        for sizes in (8, 16), (8,):
+            plain = self.make(sizes, domain=24)
+            want = list(self.streams(self.repack(plain, "--rel=1e-3")))
+            small = self.path("gpu.h5")
+            said = self.terp(
+                "repack", plain, small, "--rel=1e-3", "--engine=cuda",
+                "--verbose",
+                env={"TERP_CUDA_LIBRARY": os.environ["TEST_EMULATED"]})
+            self.assertIn("100 % by the GPU", said)
+            self.assertEqual(list(self.streams(small)), want)
+            os.unlink(small)
 
     def test_missing_cells_come_back(self):
         plain = self.make((8, 16))
