@@ -89,7 +89,7 @@ endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
   foreach(name ahead batches chunks create dataset device info library object pass
-          pending plan plugin request rules selection)
+          pending plan plugin request rules selection split)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
   foreach(name call coding dataset errors h5z_terp history host opened overwrite
@@ -109,7 +109,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     terp_wrap_allocations(test_vol_${name})
     target_compile_definitions(test_vol_${name}
       PRIVATE TERP_LINKED VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
-              VOL_CHUNK_NVALUES=512)
+              VOL_CHUNK_NVALUES=512 VOL_DEVICE_MIN_NBYTES=16)
     foreach(call terp_host_find terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
     endforeach()

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "filter/plugin/call.h"
+#include "filter/plugin/prepared.h"
 #include "vol/ahead.h"
 #include "vol/batches.h"
 #include "vol/create.h"
@@ -60,6 +61,7 @@ struct rest {
     const void **src;
     void **dst;
     struct vol_staged *staged; /* of each dataset */
+    uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
     struct vol_ahead *ahead;
 };
 
@@ -91,14 +93,6 @@ make_rest(size_t count, struct rest *rest)
     rest->file_spaces = rest->mem_spaces + count;
     rest->none = rest->file_spaces + count;
     return true;
-}
-
-static herr_t
-say_not_copied(const void *caller)
-{
-    vol_library_push(caller, __func__, __LINE__,
-                     "values cannot be copied from or to the device");
-    return -1;
 }
 
 /* A space in which nothing is selected. A process that has read its values in
@@ -136,6 +130,27 @@ transfer_of(const void *caller, const struct request *request, size_t i)
     return transfer;
 }
 
+/* Copies the transfer's values to the host for the connector below (VOL_LEFT),
+ * or lets that move them in parts. All processes make the same calls of a
+ * shared dataset, so such a transfer stays whole. */
+static enum vol_moved
+stage(const void *caller, const struct vol_transfer *transfer,
+      struct rest *rest)
+{
+    struct vol_staged *staged = &rest->staged[rest->count];
+    const bool fits = vol_device_fits(transfer, rest->held_nbytes);
+
+    if (!fits && !transfer->dataset->is_shared) {
+        const enum vol_moved moved = vol_device_move_parts(caller, transfer);
+        if (moved != VOL_LEFT)
+            return moved;
+    }
+    if (!vol_device_stage(caller, transfer, staged))
+        return VOL_FAILED;
+    rest->held_nbytes += fits ? staged->nbytes : 0;
+    return VOL_LEFT;
+}
+
 /* Moves the datasets that can go in batches, and lists the rest, with values in
  * host memory. */
 static herr_t
@@ -155,11 +170,13 @@ move_batches(const void *caller, const struct request *request,
         if (moved == VOL_MOVED)
             *none = select_none(&transfer);
         if (*none < 0 && transfer.on_device) {
-            struct vol_staged *staged = &rest->staged[rest->count];
-            if (!vol_device_stage(caller, &transfer, staged))
-                return say_not_copied(caller);
-            src = staged->values;
-            transfer.dst = staged->values;
+            const enum vol_moved in_parts = stage(caller, &transfer, rest);
+            if (in_parts == VOL_FAILED)
+                return -1;
+            if (in_parts == VOL_MOVED)
+                continue;
+            src = rest->staged[rest->count].values;
+            transfer.dst = rest->staged[rest->count].values;
         }
         vol_ahead_add(caller, &transfer, src, &rest->ahead);
         rest->under[rest->count] = transfer.dataset->under;
@@ -188,7 +205,7 @@ end_rest(const void *caller, const struct vol_library *library,
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
                                         &rest->staged[i]);
-    return is_copied ? result : say_not_copied(caller);
+    return is_copied ? result : -1;
 }
 
 /* Whether HDF5 moves the values independently of other processes. */
@@ -249,6 +266,7 @@ serve(const void *caller, const struct request *request, void **req)
         return -1;
     herr_t result = move_batches(caller, request, &rest);
     vol_ahead_begin(rest.ahead);
+    terp_prepared_hold(rest.held_nbytes);
     if (result >= 0 && rest.count > 0 && request->src != NULL)
         result = library->H5VLdataset_write(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
@@ -257,6 +275,7 @@ serve(const void *caller, const struct request *request, void **req)
         result = library->H5VLdataset_read(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
+    terp_prepared_hold(0);
     vol_ahead_end(caller, rest.ahead);
     if (result < 0 && request->src != NULL)
         say_independent(caller, request);

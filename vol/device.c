@@ -4,9 +4,17 @@
 
 #include <stdlib.h>
 
+#include "codec/api/budget.h"
 #include "codec/api/memory.h"
 #include "filter/plugin/call.h"
-#include "vol/selection.h"
+#include "filter/plugin/prepared.h"
+#include "vol/split.h"
+
+/* Copies are not smaller than this, whatever TERP_MAX_MEMORY is: HDF5 would
+ * need too many calls. Tests set a smaller value. */
+#ifndef VOL_DEVICE_MIN_NBYTES
+#define VOL_DEVICE_MIN_NBYTES (UINT64_C(64) << 10)
+#endif
 
 /* Begins a call on device memory. False if no CUDA engine is available. */
 static bool
@@ -31,14 +39,24 @@ vol_device_has(const void *caller, const void *values)
            terp_memory_is_on_device(&run, values);
 }
 
+/* Leaves an error on HDF5's stack on failure. */
+static bool
+fail_to_copy(const void *caller)
+{
+    vol_library_push(caller, __func__, __LINE__,
+                     "values cannot be copied from or to the device");
+    return false;
+}
+
 static bool
 copy(const void *caller, void *dst, const void *src, uint64_t nbytes)
 {
     struct terp_call call;
     struct terp_run run;
 
-    return begin(caller, &call, &run) &&
-           terp_memory_copy(&run, 1, &dst, &src, &nbytes) == TERP_OK;
+    return (dst != NULL && src != NULL && begin(caller, &call, &run) &&
+            terp_memory_copy(&run, 1, &dst, &src, &nbytes) == TERP_OK) ||
+           fail_to_copy(caller);
 }
 
 /* The size of the transfer's memory, including gaps. */
@@ -65,6 +83,96 @@ memory_nbytes(const struct vol_transfer *transfer, uint64_t *nbytes_ret)
     return n >= 0 && value_nbytes > 0;
 }
 
+/* ---- parts ---- */
+
+static uint64_t
+cap_nbytes(void)
+{
+    uint64_t limit_nbytes;
+
+    (void)terp_budget_limit(&limit_nbytes);
+    return limit_nbytes == UINT64_MAX                 ? UINT64_MAX
+           : limit_nbytes / 8 < VOL_DEVICE_MIN_NBYTES ? VOL_DEVICE_MIN_NBYTES
+                                                      : limit_nbytes / 8;
+}
+
+bool
+vol_device_fits(const struct vol_transfer *transfer, uint64_t held_nbytes)
+{
+    const uint64_t cap = cap_nbytes();
+    uint64_t nbytes;
+
+    return !memory_nbytes(transfer, &nbytes) ||
+           (held_nbytes <= cap && nbytes <= cap - held_nbytes);
+}
+
+/* Lets the connector below move a part between the dataset and `copied`, where
+ * the part's run of memory begins. */
+static herr_t
+move_part(const struct vol_transfer *transfer, const struct vol_part *part,
+          uint64_t value_nbytes, uint8_t *copied)
+{
+    const struct vol_object *dataset = transfer->dataset;
+    const struct vol_library *library = dataset->library;
+    /* HDF5 adds what comes before the run, and touches selected values only. */
+    void *values = (void *)((uintptr_t)copied - part->at * value_nbytes);
+    const void *src = values;
+    void *under = dataset->under;
+    hid_t type = transfer->type, memory = part->memory, file = part->file;
+
+    return transfer->src != NULL
+               ? library->H5VLdataset_write(1, &under, dataset->vol, &type,
+                                            &memory, &file, transfer->dxpl,
+                                            &src, NULL)
+               : library->H5VLdataset_read(1, &under, dataset->vol, &type,
+                                           &memory, &file, transfer->dxpl,
+                                           &values, NULL);
+}
+
+static enum vol_moved
+copy_part(const void *caller, const struct vol_transfer *transfer,
+          const struct vol_part *part, uint64_t value_nbytes)
+{
+    const uint64_t nbytes = part->nvalues * value_nbytes;
+    const uint64_t skipped_nbytes = part->at * value_nbytes;
+    const uint8_t *from = transfer->src != NULL ? transfer->src : transfer->dst;
+    uint8_t *copied = malloc(nbytes);
+
+    bool good = copy(caller, copied, from + skipped_nbytes, nbytes);
+    terp_prepared_hold(nbytes);
+    good = good && move_part(transfer, part, value_nbytes, copied) >= 0;
+    terp_prepared_hold(0);
+    if (good && transfer->dst != NULL)
+        good = copy(caller, (uint8_t *)transfer->dst + skipped_nbytes, copied,
+                    nbytes);
+    free(copied);
+    return good ? VOL_MOVED : VOL_FAILED;
+}
+
+enum vol_moved
+vol_device_move_parts(const void *caller, const struct vol_transfer *transfer)
+{
+    enum vol_moved moved = VOL_MOVED;
+    struct vol_split split;
+    struct vol_part part;
+
+    if (!vol_split_open(transfer, &split))
+        return VOL_LEFT;
+    while (moved == VOL_MOVED && split.nleft > 0) {
+        if (!vol_split_next(&split, cap_nbytes(), &part)) {
+            (void)fail_to_copy(caller);
+            moved = VOL_FAILED;
+            break;
+        }
+        moved = copy_part(caller, transfer, &part, split.value_nbytes);
+        vol_part_close(&split, &part);
+    }
+    vol_split_close(&split);
+    return moved;
+}
+
+/* ---- the whole ---- */
+
 bool
 vol_device_stage(const void *caller, const struct vol_transfer *transfer,
                  struct vol_staged *staged_ret)
@@ -73,10 +181,9 @@ vol_device_stage(const void *caller, const struct vol_transfer *transfer,
 
     *staged_ret = (struct vol_staged){.device = transfer->dst};
     if (!memory_nbytes(transfer, &staged_ret->nbytes))
-        return false;
+        return fail_to_copy(caller);
     staged_ret->values = malloc(staged_ret->nbytes + 1);
-    if (staged_ret->values != NULL &&
-        copy(caller, staged_ret->values, values, staged_ret->nbytes))
+    if (copy(caller, staged_ret->values, values, staged_ret->nbytes))
         return true;
     free(staged_ret->values);
     staged_ret->values = NULL;

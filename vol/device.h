@@ -1,5 +1,6 @@
 /* Values in device memory, which HDF5 itself can neither read nor write. Only
- * for programs with TERP_ENGINE=cuda or auto. */
+ * for programs with TERP_ENGINE=cuda or auto. Failures leave an error on HDF5's
+ * stack. */
 #pragma once
 
 #include "vol/batches.h"
@@ -14,6 +15,16 @@ struct vol_staged {
     void *device; /* destination of values to read; NULL: write */
     uint64_t nbytes;
 };
+
+/* Whether a copy of the transfer's memory, beside copies of `held_nbytes`, is
+ * small: an eighth of TERP_MAX_MEMORY, so that the rest is for the filter. */
+bool
+vol_device_fits(const struct vol_transfer *transfer, uint64_t held_nbytes);
+
+/* Lets the connector below move the transfer in parts whose copies are small.
+ * VOL_LEFT: it cannot be cut. */
+enum vol_moved
+vol_device_move_parts(const void *caller, const struct vol_transfer *transfer);
 
 /* Copies a transfer's memory to the host; before a read, too, because the
  * selected values may leave gaps. False, and nothing to free, on failure. */

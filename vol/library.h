@@ -176,6 +176,7 @@
     X(herr_t, H5Pget_chunk_cache, (hid_t, size_t *, size_t *, double *))  \
     X(herr_t, H5Pset_chunk_cache, (hid_t, size_t, size_t, double))        \
     X(herr_t, H5Sclose, (hid_t))                                          \
+    X(hid_t, H5Scopy, (hid_t))                                            \
     X(hid_t, H5Screate_simple, (int, const hsize_t *, const hsize_t *))   \
     X(int, H5Sget_simple_extent_ndims, (hid_t))                           \
     X(hssize_t, H5Sget_simple_extent_npoints, (hid_t))                    \

@@ -158,7 +158,8 @@ terp_coding_encode(const struct terp_call *call, const struct terp_words *words,
         return TERP_ERR_MEMORY;
     enum terp_status st = terp_run_begin(&call->options, result, &run);
     if (st == TERP_OK)
-        st = terp_budget_hold(run.budget, cap_nbytes);
+        st = terp_budget_hold(run.budget,
+                              terp_prepared_held_nbytes() + cap_nbytes);
     if (st != TERP_OK)
         return st;
     encoding.dst = terp_host_allocate(&call->host, cap_nbytes);
@@ -251,7 +252,8 @@ terp_coding_decode(const struct terp_call *call, const struct terp_coded *coded,
     *values_ret = NULL;
     enum terp_status st = terp_run_begin(&call->options, result, &run);
     if (st == TERP_OK)
-        st = terp_budget_hold(run.budget, room_nbytes);
+        st = terp_budget_hold(run.budget,
+                              terp_prepared_held_nbytes() + room_nbytes);
     if (st == TERP_OK && room_nbytes <= SIZE_MAX)
         values = terp_host_allocate(&call->host, room_nbytes);
     if (st == TERP_OK && values == NULL)

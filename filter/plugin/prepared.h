@@ -23,3 +23,10 @@ terp_prepared_offer(struct terp_prepared *prepared);
 bool
 terp_prepared_take(size_t nwords, const unsigned *words, const void *values,
                    void *stream, uint64_t *nbytes_ret);
+
+/* Counts memory that the connector holds while HDF5 calls the filter in this
+ * thread: TERP_MAX_MEMORY includes it. */
+void
+terp_prepared_hold(uint64_t nbytes);
+uint64_t
+terp_prepared_held_nbytes(void);

@@ -798,6 +798,7 @@ PLAIN(herr_t, H5Pset_chunk_cache, -1,
 PLAIN_MAKER(H5Screate_simple,
             (int rank, const hsize_t *dims, const hsize_t *max_dims),
             (rank, dims, max_dims))
+PLAIN_MAKER(H5Scopy, (hid_t space), (space))
 PLAIN(int, H5Sget_simple_extent_ndims, -1, (hid_t space), (space))
 PLAIN(hssize_t, H5Sget_simple_extent_npoints, -1, (hid_t space), (space))
 PLAIN(int, H5Sget_simple_extent_dims, -1,

@@ -893,6 +893,12 @@ class DeviceTest(Files):
             dataset.read_direct(out, where)
             np.testing.assert_array_equal(self.from_device(out), field[where])
 
+    # A copy on the host takes an eighth of the limit.
+    def test_what_goes_down_goes_in_parts(self):
+        os.environ["TERP_MAX_MEMORY"] = "1M"
+        self.addCleanup(os.environ.pop, "TERP_MAX_MEMORY")
+        self.test_what_goes_down_goes_by_way_of_the_host()
+
 
 class ErrorTest(unittest.TestCase):
     """Mistakes of users, each in a process of its own."""

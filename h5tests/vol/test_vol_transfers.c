@@ -936,6 +936,127 @@ failure_on_a_device_is_an_error_or_right(void **state)
     }
 }
 
+/* Bytes that a dataset takes in `move_in_parts` beside copies of values. A
+ * copy of all values has 2560 bytes or more. */
+#define MAX_OTHER_NBYTES 2000
+
+/* Moves values in device memory under a limit of memory. Returns the most bytes
+ * that were allocated at a time. */
+static uint64_t
+move_in_parts(struct trial *trial, const char *limit)
+{
+    bool left;
+
+    prepare_below(trial, UINT64_MAX);
+    use_device(true);
+    setenv("TERP_MAX_MEMORY", limit, 1);
+    terp_allocations_start(UINT64_MAX, UINT64_MAX);
+    const herr_t result = move_by_new_objects(trial, &left);
+    const struct terp_allocations used = terp_allocations_stop();
+    unsetenv("TERP_MAX_MEMORY");
+    leave_device();
+    if (result < 0)
+        fail_msg("%s fails", trial->scenario->name);
+    check_below(trial, "parts");
+    check_values(trial, result, "parts");
+    return used.peak_nbytes;
+}
+
+/* A copy of the values takes an eighth of TERP_MAX_MEMORY. */
+static void
+many_values_on_the_device_move_in_parts(void **state)
+{
+    static const struct scenario plain[] = {
+        {"write", PLAIN, true, ALL, ALL, true, SAME},
+        {"write two", PLAIN, true, ALL, ALL, true, PAIR},
+        {"write wider", PLAIN, true, ALL, ALL, true, WIDER},
+        {"write a part", PLAIN, true, PART, DENSE, true, SAME},
+        {"write steps", PLAIN, true, STEPS, DENSE, true, SAME},
+        {"write ghosts", PLAIN, true, CHUNKS, GHOSTS, true, SAME},
+        {"write blocks", PLAIN, true, BLOCKS, GAPS, true, SAME},
+        {"write two boxes", PLAIN, true, TWO_BOXES, DENSE, true, SAME},
+        {"read", PLAIN, false, ALL, ALL, true, SAME},
+        {"read two", PLAIN, false, ALL, ALL, true, PAIR},
+        {"read a block", PLAIN, false, CHUNKS, BLOCK, true, SAME},
+        {"read ghosts", PLAIN, false, CHUNKS, GHOSTS, true, SAME},
+        {"read gaps", PLAIN, false, CHUNKS, GAPS, true, SAME},
+        {"read to one of a row", PLAIN, false, CHUNKS, LAST, true, SAME},
+        {"read to a line", PLAIN, false, CHUNKS, LINE, true, SAME},
+        {"read lines", PLAIN, false, LINES, DENSE, true, SAME},
+        {"read rows in place", PLAIN, false, ROWS, ALL, true, SAME},
+        {"read two boxes", PLAIN, false, TWO_BOXES, DENSE, true, SAME},
+    };
+    static const struct {
+        const char *limit;
+        uint64_t copy_nbytes;
+    } limits[] = {{"128", 16}, {"4000", 500}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(plain); i++) {
+        struct trial trial;
+        open_trial(&plain[i], &trial);
+        for (size_t k = 0; k < COUNT(limits); k++) {
+            const uint64_t nbytes = move_in_parts(&trial, limits[k].limit);
+            if (nbytes > limits[k].copy_nbytes + trial.n * MAX_OTHER_NBYTES)
+                fail_msg("%s: %llu bytes", plain[i].name,
+                         (unsigned long long)nbytes);
+        }
+        close_trial(&trial);
+    }
+}
+
+/* Parts end where chunks end, if they can. Values are exact: what a chunk
+ * becomes under a bound depends on what was decoded before. */
+static void
+chunks_on_the_device_move_in_parts(void **state)
+{
+    static const struct scenario chunked[] = {
+        {"write", INTEGERS, true, ALL, ALL, true, WIDER},
+        {"write gaps", INTEGERS, true, CHUNKS, GAPS, true, WIDER},
+        {"write a part", INTEGERS, true, PART, DENSE, true, WIDER},
+        {"write deflated", DEFLATED, true, ALL, ALL, true, WIDER},
+        {"read", CUBE, false, ALL, ALL, true, WIDER},
+        {"read gaps", CUBE, false, CHUNKS, GAPS, true, WIDER},
+        {"read points", CUBE, false, POINTS, DENSE, true, WIDER},
+        {"read deflated", DEFLATED, false, ALL, ALL, true, WIDER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(chunked); i++) {
+        struct trial trial;
+        open_trial(&chunked[i], &trial);
+        (void)move_in_parts(&trial, "24000");
+        close_trial(&trial);
+    }
+}
+
+/* Cutting a transfer may fail, too. */
+static void
+failure_between_parts_is_an_error_or_right(void **state)
+{
+    static const struct scenario plain[] = {
+        {"write blocks", PLAIN, true, BLOCKS, GAPS, true, SAME},
+        {"read ghosts", PLAIN, false, CHUNKS, GHOSTS, true, SAME},
+        {"read deflated", DEFLATED, false, ALL, ALL, true, SAME},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(plain); i++) {
+        struct trial trial;
+        uint64_t n;
+        open_trial(&plain[i], &trial);
+        trial.on_device = true;
+        setenv("TERP_MAX_MEMORY", "8000", 1);
+        for (n = 0; n < move_on_device(&trial, true, n); n = next_taken(n))
+            ;
+        assert_true(n > 1);
+        for (n = 0; n < move_on_device(&trial, false, n); n = next_taken(n))
+            ;
+        unsetenv("TERP_MAX_MEMORY");
+        close_trial(&trial);
+    }
+}
+
 /* The selection in memory is a transfer property, which only HDF5 can read. */
 static void
 unknown_selection_is_not_moved_from_the_device(void **state)
@@ -1117,6 +1238,9 @@ main(void)
         cmocka_unit_test(failure_of_hdf5_is_an_error_or_right),
         cmocka_unit_test(failure_of_memory_is_an_error_or_right),
         cmocka_unit_test(failure_on_a_device_is_an_error_or_right),
+        cmocka_unit_test(many_values_on_the_device_move_in_parts),
+        cmocka_unit_test(chunks_on_the_device_move_in_parts),
+        cmocka_unit_test(failure_between_parts_is_an_error_or_right),
         cmocka_unit_test(unknown_selection_is_not_moved_from_the_device),
         cmocka_unit_test(values_that_are_nowhere_are_left),
         cmocka_unit_test(chunk_that_is_too_large_is_an_error),
