@@ -136,7 +136,7 @@ class TerpError(ValueError):
 # enum terp_status
 ERR_ARGUMENT = 1
 ERR_DEVICE = 11
-_CONTAINER = b"TERPR"  # of compound values; doc/format.md
+CONTAINER = b"TERPR"  # of several streams; doc/format.md
 
 
 def status_text(status: int) -> str:
@@ -312,9 +312,9 @@ def bytes_of(stream: Any) -> NDArray[np.uint8]:
 
 
 def _refuse_container(stream: NDArray[np.uint8]) -> None:
-    if stream[:len(_CONTAINER)].tobytes() == _CONTAINER:
-        raise TerpError("the bytes are a chunk of compound values, coded by "
-                        "member: only HDF5 reads it")
+    if stream[:len(CONTAINER)].tobytes() == CONTAINER:
+        raise TerpError("the bytes are a container of several streams: read "
+                        "its dataset with HDF5")
 
 
 def decoded_chunk(stream: NDArray[np.uint8]) -> Chunk:

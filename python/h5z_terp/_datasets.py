@@ -165,7 +165,7 @@ class _Storage:
             # HDF5 knows whether the chunk was never written, or what is wrong.
             return None
         if (skipped or not stream.startswith(b"TERP") or
-                stream.startswith(b"TERPR")):  # the filter decodes containers
+                stream.startswith(_codec.CONTAINER)):  # the filter decodes containers
             return None
         return cast(bytes, stream)
 
