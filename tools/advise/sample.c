@@ -324,14 +324,15 @@ advise_sample_read_component(const struct tool_dataset *dataset,
                              uint64_t component, struct advise_sample *sample)
 {
     *sample = begin_sample(dataset);
-    const hsize_t length =
+    /* tool_grid_of copies the steps of all ranks. */
+    const hsize_t step[H5S_MAX_RANK] = {
         level->has_parts
             ? div_up(level->nvalues, level->ncomponents * level->nboxes)
-            : level->chunk_nvalues;
+            : level->chunk_nvalues};
     const uint64_t n = min_u64(min_u64(ADVISE_MAX_BOXES, level->nboxes),
-                               div_up(COMPONENT_NVALUES, length));
+                               div_up(COMPONENT_NVALUES, step[0]));
 
-    sample->grid = tool_grid_of(dataset, &length);
+    sample->grid = tool_grid_of(dataset, step);
     for (uint64_t i = 0; i < n; i++) {
         const struct amrex_box *box =
             &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)];
