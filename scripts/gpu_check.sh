@@ -451,7 +451,8 @@ stage_wheels() {
     # Use the wheel's engine, not the one that was built here.
     unset TERP_CUDA_LIBRARY
     export PYTHONPATH=$build/site
-    for name in test_device test_codec; do
+    for name in test_device test_codec test_datasets test_samples test_torch \
+        test_zarr_device; do
         try "wheels_$name" 100 env TERP_ENGINE=cuda python3 -m pytest -q -rs \
             -p no:cacheprovider "h5tests/python/$name.py" || failed=1
         tail -n 3 "$logs/wheels_$name.log"

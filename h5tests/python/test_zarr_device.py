@@ -1,5 +1,6 @@
-"""Zarr arrays whose buffers are on a device, which may be emulated: a stand-in for
-CuPy keeps them there."""
+"""Zarr arrays whose buffers are on a device. CuPy keeps them there, if it is
+installed and has a device, and a stand-in for CuPy, whose device may be
+emulated."""
 
 import os
 from types import SimpleNamespace
@@ -26,20 +27,28 @@ def as_array(values):
             emulated_arrays.array(values))
 
 
-@pytest.fixture(autouse=True)
-def cupy(monkeypatch):
-    """What zarr needs of CuPy."""
-    stand_in = SimpleNamespace(
-        asarray=as_array, asanyarray=as_array,
-        array=lambda values, dtype: as_array(np.array(values, dtype)),
-        empty=lambda shape, dtype, order="C": emulated_arrays.empty(shape, dtype),
-        frombuffer=lambda data, dtype: as_array(np.frombuffer(data, dtype)),
-        asnumpy=lambda array: array.get())
-    monkeypatch.setattr("zarr.core.buffer.gpu.cp", stand_in)
+# What zarr needs of CuPy.
+STAND_IN = SimpleNamespace(
+    ndarray=emulated_arrays.Array, asarray=as_array, asanyarray=as_array,
+    array=lambda values, dtype: as_array(np.array(values, dtype)),
+    empty=lambda shape, dtype, order="C": emulated_arrays.empty(shape, dtype),
+    frombuffer=lambda data, dtype: as_array(np.frombuffer(data, dtype)),
+    asnumpy=lambda array: array.get())
+
+
+@pytest.fixture(autouse=True, params=["stand-in", "cupy"])
+def arrays(request, monkeypatch):
+    """The library of arrays that zarr takes for CuPy."""
+    library = STAND_IN
+    if request.param == "cupy":
+        library = pytest.importorskip("cupy")
+        if not library.cuda.is_available():
+            pytest.skip("no device")
+    monkeypatch.setattr("zarr.core.buffer.gpu.cp", library)
     with zarr.config.set({"buffer": "zarr.buffer.gpu.Buffer",
                           "ndbuffer": "zarr.buffer.gpu.NDBuffer",
                           "codec_pipeline.batch_size": 8}):
-        yield
+        yield library
 
 
 @pytest.fixture
@@ -66,11 +75,11 @@ def make(path, values, chunks, **bound):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "c8"])
-def test_streams_are_decoded_in_batches(tmp_path, calls, dtype):
+def test_streams_are_decoded_in_batches(tmp_path, arrays, calls, dtype):
     expected = make(tmp_path / "a.zarr", (9 * VALUES).astype(dtype),
                     (16, 16, 16), abs=1e-2)
     found = zarr.open_array(tmp_path / "a.zarr", mode="r")[...]
-    assert isinstance(found, emulated_arrays.Array)
+    assert isinstance(found, arrays.ndarray)
     np.testing.assert_array_equal(found.get(), expected)
     assert max(calls) == 8 and sum(calls) == 27
 
