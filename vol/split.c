@@ -169,14 +169,38 @@ memory_space_of(const struct vol_transfer *transfer, hid_t file)
         transfer->mem_space == H5S_ALL ? file : transfer->mem_space);
 }
 
-/* Whether the values have the order of the coordinates. */
+/* Whether the bounds of a space tell its values' coordinates. H5Soffset_simple
+ * moves the bounds of a hyperslab, but not the coordinates that hyperslabs are
+ * combined by; and not the bounds of a whole space until it is a hyperslab. */
 static bool
-is_in_order(const struct vol_library *library, hid_t space)
+is_in_place(const struct vol_library *library, hid_t space)
+{
+    struct bounds before, after;
+    const hid_t copy = library->H5Scopy(space);
+    const bool is_same =
+        copy >= 0 && read_bounds(library, copy, &before) &&
+        combine(library, copy, H5S_SELECT_AND, &before) &&
+        count_of(library, copy) == count_of(library, space) &&
+        read_bounds(library, copy, &after) &&
+        memcmp(before.begin, after.begin,
+               (size_t)before.rank * sizeof *before.begin) == 0;
+
+    if (copy >= 0)
+        library->H5Sclose(copy);
+    return is_same;
+}
+
+/* Whether the space can be cut: its values have the order of their coordinates,
+ * and the coordinates are known. A scalar is one value. */
+static bool
+can_be_cut(const struct vol_library *library, hid_t space)
 {
     const H5S_sel_type type = library->H5Sget_select_type(space);
 
     return (type == H5S_SEL_ALL || type == H5S_SEL_HYPERSLABS) &&
-           library->H5Sselect_valid(space) > 0;
+           library->H5Sselect_valid(space) > 0 &&
+           (library->H5Sget_simple_extent_ndims(space) == 0 ||
+            is_in_place(library, space));
 }
 
 static hsize_t
@@ -211,8 +235,8 @@ vol_split_open(const struct vol_transfer *transfer, struct vol_split *split)
     split->file = file_space_of(transfer);
     if (split->file >= 0)
         split->memory = memory_space_of(transfer, split->file);
-    if (split->memory >= 0 && is_in_order(library, split->file) &&
-        is_in_order(library, split->memory)) {
+    if (split->memory >= 0 && can_be_cut(library, split->file) &&
+        can_be_cut(library, split->memory)) {
         split->nleft = count_of(library, split->file);
         split->chunk_length = chunk_length_of(transfer);
         if (split->nleft > 0 &&
@@ -277,6 +301,10 @@ find_run(const struct vol_library *library, struct vol_part *part)
     struct bounds bounds;
     uint64_t begin = 0, last = 0;
 
+    part->at = 0;
+    part->nvalues = 1;
+    if (library->H5Sget_simple_extent_ndims(part->memory) == 0)
+        return true;
     if (!read_bounds(library, part->memory, &bounds) ||
         library->H5Sget_simple_extent_dims(part->memory, dims, NULL) < 0)
         return false;
@@ -308,6 +336,19 @@ choose_memory(const struct vol_split *split, uint64_t cap_nvalues,
     }
 }
 
+/* Whether the part has n values, and the rest the others: HDF5 1.10.8 combines
+ * some unions of hyperslabs wrongly. */
+static bool
+is_right(const struct vol_split *split, const struct vol_part *part, uint64_t n)
+{
+    const struct vol_library *library = split->library;
+
+    return count_of(library, part->file) == n &&
+           count_of(library, part->memory) == n &&
+           count_of(library, split->file) == split->nleft - n &&
+           count_of(library, split->memory) == split->nleft - n;
+}
+
 bool
 vol_split_next(struct vol_split *split, uint64_t cap_nbytes,
                struct vol_part *part)
@@ -324,7 +365,8 @@ vol_split_next(struct vol_split *split, uint64_t cap_nbytes,
         part->file = take_first(split, split->file, n);
     good = good && part->file >= 0 &&
            (n == split->nleft || (remove_first(library, split->file, n) &&
-                                  remove_first(library, split->memory, n)));
+                                  remove_first(library, split->memory, n) &&
+                                  is_right(split, part, n)));
     split->nleft -= good ? n : 0;
     if (!good)
         vol_part_close(split, part);

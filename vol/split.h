@@ -19,7 +19,8 @@ struct vol_part {
 };
 
 /* False where the transfer cannot be cut: its values are points, which have any
- * order, or HDF5 does not tell which they are. Close the split otherwise. */
+ * order, H5Soffset_simple moved a selection, or HDF5 does not tell which values
+ * they are. Close the split otherwise. */
 bool
 vol_split_open(const struct vol_transfer *transfer,
                struct vol_split *split_ret);

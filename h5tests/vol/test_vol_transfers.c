@@ -19,6 +19,7 @@
 #include "h5tests/vol/fake_below.h"
 #include "vol/object.h"
 #include "vol/pass.h"
+#include "vol/split.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define NVALUES (10 * 8 * 8)
@@ -154,6 +155,7 @@ enum selection {
     TWO_BOXES,
     NONE,
     SHORTER, /* a space of other dims */
+    MOVED,   /* a box that H5Soffset_simple moves, also in memory */
     /* In memory: */
     DENSE,  /* as many values in one dim */
     BLOCK,  /* VOL_SPACE_BLOCK */
@@ -332,6 +334,7 @@ make_file_space(enum selection selection)
         [ROWS] = {{0, 0, 0}, {2, 1, 1}, {5, 1, 1}, {1, 8, 8}},
         [BLOCKS] = {{0, 0, 0}, {4, 1, 1}, {2, 1, 1}, {2, 8, 8}},
         [LINES] = {{0, 0, 0}, {1, 1, 3}, {10, 8, 2}, {1, 1, 1}},
+        [MOVED] = {{0, 0, 0}, {1, 1, 1}, {8, 8, 7}, {1, 1, 1}},
     };
     static const hsize_t points[][3] = {{0, 0, 0}, {9, 7, 7}};
     static const hsize_t first[] = {0, 0, 0}, second[] = {6, 0, 0};
@@ -352,6 +355,8 @@ make_file_space(enum selection selection)
     } else
         select_box(space, boxes[selection].start, boxes[selection].stride,
                    boxes[selection].count, boxes[selection].block);
+    if (selection == MOVED)
+        assert_true(H5Soffset_simple(space, (const hssize_t[]){2, 0, 1}) >= 0);
     return space;
 }
 
@@ -377,6 +382,13 @@ make_memory_space(enum selection selection, hid_t file_space)
     }
     if (selection == DENSE)
         return H5Screate_simple(1, &n, NULL);
+    if (selection == MOVED) {
+        const hsize_t more = n + 40;
+        hid_t space =
+            select_box(H5Screate_simple(1, &more, NULL), zero, NULL, &n, NULL);
+        H5Soffset_simple(space, (const hssize_t[]){30});
+        return space;
+    }
     if (selection == LAST)
         return select_box(
             H5Screate_simple(4, (const hsize_t[]){6, 8, 8, 2}, NULL),
@@ -1019,6 +1031,9 @@ chunks_on_the_device_move_in_parts(void **state)
         {"read gaps", CUBE, false, CHUNKS, GAPS, true, WIDER},
         {"read points", CUBE, false, POINTS, DENSE, true, WIDER},
         {"read deflated", DEFLATED, false, ALL, ALL, true, WIDER},
+        {"write moved", INTEGERS, true, MOVED, DENSE, true, WIDER},
+        {"write from moved", INTEGERS, true, PART, MOVED, true, WIDER},
+        {"read moved", CUBE, false, MOVED, MOVED, true, WIDER},
     };
 
     (void)state;
@@ -1055,6 +1070,39 @@ failure_between_parts_is_an_error_or_right(void **state)
         unsetenv("TERP_MAX_MEMORY");
         close_trial(&trial);
     }
+}
+
+/* The value of a scalar dataset may be an array. */
+static void
+scalar_is_one_part(void **state)
+{
+    static const struct scenario plain = {"scalar", PLAIN, true, ALL,
+                                          ALL,      true,  SAME};
+    const hid_t space = H5Screate(H5S_SCALAR);
+    struct trial trial;
+    struct vol_split split;
+    struct vol_part part;
+
+    (void)state;
+    open_trial(&plain, &trial);
+    prepare_below(&trial, UINT64_MAX);
+    struct vol_object *dataset = make_object(&trial, trial.datasets[0]);
+    const struct vol_transfer transfer = {.dataset = dataset,
+                                          .type = H5T_NATIVE_DOUBLE,
+                                          .mem_space = space,
+                                          .file_space = space,
+                                          .dxpl = H5P_DATASET_XFER_DEFAULT,
+                                          .src = trial.src};
+    assert_true(vol_split_open(&transfer, &split));
+    assert_true(vol_split_next(&split, 1, &part));
+    assert_int_equal(part.at, 0);
+    assert_int_equal(part.nvalues, 1);
+    assert_int_equal(split.nleft, 0);
+    vol_part_close(&split, &part);
+    vol_split_close(&split);
+    close_object(dataset);
+    H5Sclose(space);
+    close_trial(&trial);
 }
 
 /* The selection in memory is a transfer property, which only HDF5 can read. */
@@ -1241,6 +1289,7 @@ main(void)
         cmocka_unit_test(many_values_on_the_device_move_in_parts),
         cmocka_unit_test(chunks_on_the_device_move_in_parts),
         cmocka_unit_test(failure_between_parts_is_an_error_or_right),
+        cmocka_unit_test(scalar_is_one_part),
         cmocka_unit_test(unknown_selection_is_not_moved_from_the_device),
         cmocka_unit_test(values_that_are_nowhere_are_left),
         cmocka_unit_test(chunk_that_is_too_large_is_an_error),
