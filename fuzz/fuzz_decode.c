@@ -122,6 +122,46 @@ seal_container(uint8_t *bytes, uint64_t nbytes)
             terp_frame_seal(bytes + (walk.stream - bytes), walk.stream_nbytes);
 }
 
+/* Changes a value, and encodes the chunk again as one of numbers. Whatever the
+ * container, the result fits its buffer and is a container that decodes. */
+static void
+change_container(struct terp_run *run, const struct terp_container *before,
+                 uint8_t *values)
+{
+    const struct terp_params params = {
+        .size = sizeof params, .bound_mode = TERP_BOUND_ABSOLUTE, .bound = 1};
+    const uint64_t chunk_nbytes = terp_container_chunk_nbytes(before);
+    const uint64_t cap_nbytes = terp_container_change_bound(before);
+    struct terp_container_walk walk = {.next = 0};
+    struct terp_container after;
+    struct terp_frame frame;
+    uint64_t nbytes;
+    int frame_nbytes;
+    bool is_rewrite;
+
+    (void)terp_container_next(before, &walk);
+    if (terp_frame_read(walk.stream, walk.stream_nbytes, &frame,
+                        &frame_nbytes) != TERP_OK ||
+        chunk_nbytes % (uint64_t)terp_value_nbytes(frame.chunk.type) != 0)
+        return;
+    const struct terp_chunk chunk = {
+        .type = frame.chunk.type,
+        .big_endian = frame.chunk.big_endian,
+        .rank = 1,
+        .dims = {chunk_nbytes / (uint64_t)terp_value_nbytes(frame.chunk.type)}};
+    uint8_t *dst = malloc(cap_nbytes);
+    CHECK(dst != NULL);
+    values[chunk_nbytes / 2] ^= 1;
+    if (terp_container_change(run, &params, &chunk, before, values, dst,
+                              &nbytes, &is_rewrite) == TERP_OK) {
+        CHECK(nbytes <= cap_nbytes);
+        CHECK(terp_container_read(dst, nbytes, &after) == TERP_OK);
+        CHECK(terp_container_chunk_nbytes(&after) == chunk_nbytes);
+        CHECK(terp_container_decode(run, &after, NULL, values) == TERP_OK);
+    }
+    free(dst);
+}
+
 static void
 decode_container(const uint8_t *data, size_t nbytes)
 {
@@ -137,7 +177,8 @@ decode_container(const uint8_t *data, size_t nbytes)
         uint8_t *values = malloc(terp_container_chunk_nbytes(&container));
         CHECK(values != NULL);
         CHECK(terp_run_begin(NULL, NULL, &run) == TERP_OK);
-        (void)terp_container_decode(&run, &container, NULL, values);
+        if (terp_container_decode(&run, &container, NULL, values) == TERP_OK)
+            change_container(&run, &container, values);
         (void)terp_run_end(&run, TERP_OK, NULL);
         free(values);
     }
