@@ -295,20 +295,66 @@ struct change {
     const struct terp_container *before;
     const uint8_t *values;
     uint8_t *old, *new; /* the values of a member */
+    bool is_like;       /* `values` are like those of `before` */
     bool is_rewrite;
 };
 
 /* The parameters of a member. Its stream tells no bound where it is constant
- * or lossless; its values then get no error. */
+ * or lossless; its values then get no error. They get none either if `before`
+ * may be of another chunk, whose members have other places. */
 static struct terp_params
 params_of_member(const struct change *change, const struct terp_frame *frame)
 {
     struct terp_params params = *change->params;
     const double bound = frame->is_pointwise ? 0 : frame->bound;
 
-    if (params.bound_mode == TERP_BOUND_ABSOLUTE && bound < params.bound)
+    if (!change->is_like) {
+        params.bound_mode = TERP_BOUND_ABSOLUTE;
+        params.bound = 0;
+        params.floor = 0;
+    } else if (params.bound_mode == TERP_BOUND_ABSOLUTE &&
+               bound < params.bound) {
         params.bound = bound;
+    }
     return params;
+}
+
+/* Decodes a member to `old`, and copies its values to `new`. */
+static enum terp_status
+take_member(struct change *change, const struct terp_container_walk *walk)
+{
+    const struct terp_container *before = change->before;
+    const enum terp_status st = decode_member(
+        change->run, walk, NULL, before->nvalues * walk->nbytes, change->old);
+
+    if (st == TERP_OK)
+        copy_strided(change->new, walk->nbytes, change->values + walk->at,
+                     before->value_nbytes, before->nvalues, walk->nbytes);
+    return st;
+}
+
+/* Sets change->is_like: whether most values that differ from the value before
+ * them are unchanged. Equal values tell nothing: many chunks are 0. */
+static enum terp_status
+compare_members(struct change *change)
+{
+    const uint64_t size = (uint64_t)terp_value_nbytes(change->chunk->type);
+    struct terp_container_walk walk = {.next = 0};
+    uint64_t nvarying = 0, nsame = 0;
+
+    while (terp_container_next(change->before, &walk)) {
+        const uint64_t nbytes = change->before->nvalues * walk.nbytes;
+        const enum terp_status st = take_member(change, &walk);
+        if (st != TERP_OK)
+            return st;
+        for (uint64_t at = size; at + size <= nbytes; at += size)
+            if (memcmp(change->old + at, change->old + at - size, size) != 0) {
+                nvarying++;
+                nsame += memcmp(change->old + at, change->new + at, size) == 0;
+            }
+    }
+    change->is_like = nsame > nvarying / 2;
+    return TERP_OK;
 }
 
 static enum terp_status
@@ -327,11 +373,9 @@ change_member(struct change *change, const struct terp_container_walk *walk,
          frame.frame.chunk.big_endian != change->chunk->big_endian))
         st = TERP_ERR_CORRUPT;
     if (st == TERP_OK)
-        st = decode_member(change->run, walk, NULL, nbytes, change->old);
+        st = take_member(change, walk);
     if (st != TERP_OK)
         return st;
-    copy_strided(change->new, walk->nbytes, change->values + walk->at,
-                 before->value_nbytes, before->nvalues, walk->nbytes);
     if (memcmp(change->new, change->old, nbytes) == 0) {
         memcpy(dst, walk->stream, walk->stream_nbytes);
         *nbytes_ret = walk->stream_nbytes;
@@ -391,6 +435,9 @@ terp_container_change(struct terp_run *run, const struct terp_params *params,
     if (st == TERP_OK) {
         change.old = old;
         change.new = new;
+        st = compare_members(&change);
+    }
+    if (st == TERP_OK) {
         st = change_members(&change, dst, dst_nbytes_ret);
     }
     terp_memory_free(run, old);

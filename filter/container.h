@@ -85,9 +85,10 @@ terp_container_join(uint64_t nvalues,
  * before a program changed some of them. Members without a change keep their
  * streams. Changed ones keep unchanged values (codec/api/rewrite.h), and have
  * the smaller of the bounds of `params` and of their streams: an absolute bound
- * of the dataset is the largest of all members. `dst` holds
- * terp_container_change_bound. Errors: as terp_encode; TERP_ERR_CORRUPT where
- * `before` holds other numbers than those of `chunk`, the dataset's. */
+ * of the dataset is the largest of all members. If most values have changed,
+ * `before` may be of another chunk, and the changed ones are lossless. `dst`
+ * holds terp_container_change_bound. Errors: as terp_encode; TERP_ERR_CORRUPT
+ * where `before` holds other numbers than those of `chunk`, the dataset's. */
 uint64_t
 terp_container_change_bound(const struct terp_container *before);
 enum terp_status

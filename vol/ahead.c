@@ -214,7 +214,7 @@ vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
     made->prepared.take = take;
     made->before = *ahead;
     made->nwords = terp_cd_persist(&plan->cd, made->words);
-    made->params = plan->cd.params;
+    made->params = terp_cd_new_params(&plan->cd);
     terp_cd_copy_fills(&plan->cd, &made->params);
     made->src = (const uint8_t *)transfer->src + skipped_nbytes;
     made->values = (const uint8_t *)values + skipped_nbytes;

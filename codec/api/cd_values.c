@@ -88,7 +88,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
                      0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
                      TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
                      3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_FORMAT_1 |
-                     TERP_CD_MEMBERS | TERP_CD_PERSISTED;
+                     TERP_CD_MEMBERS | TERP_CD_OWN_BOUNDS | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
@@ -248,6 +248,7 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
     const uint32_t mode = cd_values[WORD_MODE];
     const bool has_floor = mode & TERP_CD_FLOOR;
 
+    cd->has_own_bounds = mode & TERP_CD_OWN_BOUNDS;
     cd->has_missing = mode & TERP_CD_MISSING;
     cd->params.has_valid_range = mode & TERP_CD_VALID_RANGE;
     if (cd_nelmts < *at + 2 * ((size_t)has_floor + cd->has_missing +
@@ -556,6 +557,7 @@ terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         (params->floor > 0 ? TERP_CD_FLOOR : 0) |
         (cd->has_missing ? TERP_CD_MISSING : 0) |
         (params->has_valid_range ? TERP_CD_VALID_RANGE : 0) |
+        (cd->has_own_bounds ? TERP_CD_OWN_BOUNDS : 0) |
         (unsigned)params->keep_sign << TERP_CD_KEEP_SIGN_SHIFT;
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
     size_t nwords = is_compound ? persist_compound_head(cd, words_ret)

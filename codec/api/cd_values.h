@@ -44,6 +44,7 @@
 #define TERP_CD_KEEP_SIGN_SHIFT 20
 #define TERP_CD_FORMAT_1 0x00400000u
 #define TERP_CD_MEMBERS 0x00800000u
+#define TERP_CD_OWN_BOUNDS 0x01000000u
 #define TERP_CD_PERSISTED 0x80000000u
 /* Of the user and exact forms, without rules. */
 #define TERP_CD_MAX_NUSER_WORDS 15
@@ -84,7 +85,9 @@ struct terp_cd {
     struct terp_params params; /* `missing_bits`: when the type is known */
     bool has_missing;
     double missing; /* the second fill value */
-    int nlogical;   /* number of the user's logical dims; may be 0 */
+    /* Chunks, or parts of chunks, have smaller bounds of their own. */
+    bool has_own_bounds;
+    int nlogical; /* number of the user's logical dims; may be 0 */
     uint64_t logical[TERP_MAX_RANK - 1];
     bool persisted; /* `pass` and `chunk` were read from the words */
     enum terp_pass pass;
@@ -140,6 +143,21 @@ terp_cd_apply_compound(struct terp_cd *cd, int ndims, const uint64_t *dims);
 struct terp_params
 terp_cd_member_params(const struct terp_cd *cd,
                       const struct terp_member *member);
+
+/* The parameters of new chunks. Where chunks have bounds of their own, nobody
+ * knows that of a new chunk, and it is lossless. */
+static inline struct terp_params
+terp_cd_new_params(const struct terp_cd *cd)
+{
+    struct terp_params params = cd->params;
+
+    if (cd->has_own_bounds) {
+        params.bound_mode = TERP_BOUND_ABSOLUTE;
+        params.bound = 0;
+        params.floor = 0;
+    }
+    return params;
+}
 
 /* Whether decoded values of coded chunks may differ from the original ones. */
 bool

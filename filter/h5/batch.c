@@ -561,7 +561,8 @@ terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
                    const struct terp_params *params, const void *src, void *dst)
 {
     uint64_t nchunks = terp_array_nchunks(&block->array), n;
-    struct terp_params used = params != NULL ? *params : block->cd.params;
+    struct terp_params used =
+        params != NULL ? *params : terp_cd_new_params(&block->cd);
     struct terp_h5_batch batch;
 
     terp_cd_copy_fills(&block->cd, &used);

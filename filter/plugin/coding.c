@@ -62,7 +62,8 @@ encode_new(struct encoding *encoding)
     if (terp_prepared_take(encoding->words->n, encoding->words->at,
                            encoding->values, encoding->dst, &encoding->nbytes))
         return TERP_OK;
-    return terp_run_encode(encoding->run, &cd->params, &cd->chunk, 1,
+    const struct terp_params params = terp_cd_new_params(cd);
+    return terp_run_encode(encoding->run, &params, &cd->chunk, 1,
                            &encoding->values, &encoding->dst,
                            &encoding->nbytes);
 }
@@ -104,9 +105,11 @@ encode_changed(struct encoding *encoding, const void *before,
     const bool by_member = cd->pass == TERP_PASS_BY_MEMBER;
     struct terp_container container;
 
+    const struct terp_params params = terp_cd_new_params(cd);
+
     if (!by_member && !terp_container_is(before, before_nbytes))
-        return terp_rewrite_encode(encoding->run, &cd->params, &cd->chunk,
-                                   before, before_nbytes, encoding->values,
+        return terp_rewrite_encode(encoding->run, &params, &cd->chunk, before,
+                                   before_nbytes, encoding->values,
                                    encoding->dst, &encoding->nbytes,
                                    &encoding->is_rewrite);
     if (terp_container_read(before, before_nbytes, &container) != TERP_OK)

@@ -533,6 +533,26 @@ limits_are_read(void **state)
 
 /* A bit of the mode; in a file the last word, which terp 1 ignores. */
 static void
+new_chunks_among_bounds_of_their_own_are_lossless(void **state)
+{
+    const uint64_t dims[] = {8, 8};
+    unsigned words[TERP_CD_MAX_NWORDS];
+
+    (void)state;
+    for (unsigned own = 0; own <= 1; own++) {
+        const unsigned typed[] = {1 | own << 24, 1, 3};
+        struct terp_cd cd;
+        assert_int_equal(terp_cd_parse(3, typed, &cd, NULL), TERP_OK);
+        assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 2, dims));
+        const size_t nwords = terp_cd_persist(&cd, words);
+        assert_int_equal(terp_cd_parse(nwords, words, &cd, NULL), TERP_OK);
+        assert_true(cd.params.bound == 1e-3);
+        assert_true(terp_cd_new_params(&cd).bound == (own ? 0 : 1e-3));
+        assert_true(terp_cd_may_lose(&cd));
+    }
+}
+
+static void
 format_is_the_last_word_of_a_file(void **state)
 {
     static const unsigned typed[] = {0x4C0002, 1, 3, 5, 0, 0, 0, 9, 0};
@@ -916,6 +936,7 @@ main(void)
         cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
         cmocka_unit_test(missing_value_is_read),
         cmocka_unit_test(limits_are_read),
+        cmocka_unit_test(new_chunks_among_bounds_of_their_own_are_lossless),
         cmocka_unit_test(format_is_the_last_word_of_a_file),
         cmocka_unit_test(missing_value_of_integers_is_one_that_they_have),
         cmocka_unit_test(persisted_reason_reads_back),

@@ -101,7 +101,7 @@ wrong_words_are_named_and_create_nothing(void **state)
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
         {3, {2 | 15 << 12, 1, 3}, "cd_values[0] (mode) names an unknown eff"},
-        {3, {2 | 1 << 24, 1, 3}, "cd_values[0] (mode) has bits"},
+        {3, {2 | 1 << 25, 1, 3}, "cd_values[0] (mode) has bits"},
         {3, {2 | 3 << 20, 1, 3}, "cd_values[0] (mode) names an unknown way"},
         {3, {2, 0, 3}, "cd_values[1] and cd_values[2] (bound)"},
         {3, {1, 1, 400}, "cd_values[1] and cd_values[2] (bound)"},

@@ -147,6 +147,9 @@ class _Storage:
         self.nbytes = prod(self.chunk_shape) * self.dtype.itemsize
         self.chunk = words.chunk
         self.params = words.params
+        if words.has_own_bounds:
+            self.params.bound_mode, self.params.bound = 1, 0.0  # of new chunks
+            self.params.floor = 0.0
         if words.missing is not None:
             component = self.dtype.type(0).real.dtype.newbyteorder("<")
             bits = _codec.bits_of_missing(words.missing, component)

@@ -14,13 +14,14 @@ MISSING = 0x40000
 VALID_RANGE = 0x80000
 FORMAT_1 = 0x400000
 MEMBERS = 0x800000
+OWN_BOUNDS = 0x1000000
 _PERSISTED = 0x80000000
 # Where the mode holds the numbers of these members, and how many bits they take.
 FIELDS = {"bound_mode": (0, 4), "pipeline": (4, 4), "predictor": (8, 4),
           "effort": (12, 4), "keep_sign": (20, 2)}
 _OF_FIELDS = sum(((1 << nbits) - 1) << at for at, nbits in FIELDS.values())
 _KNOWN = (_PERSISTED | EXACT | FLOOR | MISSING | VALID_RANGE | FORMAT_1 |
-          MEMBERS | _OF_FIELDS)
+          MEMBERS | OWN_BOUNDS | _OF_FIELDS)
 _ABSOLUTE, _POINTWISE = 1, 3
 _MAX_NLOGICAL = _codec.MAX_RANK - 1
 _LAYOUT_VERSION, _LAYOUT_BY_MEMBER = 1, 2
@@ -42,6 +43,8 @@ class Words(NamedTuple):
     chunk: _codec.Chunk | None
     # The bounds of members, by the hash of their names.
     members: Mapping[int, _codec.Params]
+    # Streams have smaller bounds of their own, and new chunks are lossless.
+    has_own_bounds: bool = False
 
 
 def hash_of(name: str) -> int:
@@ -191,7 +194,8 @@ def parse(options: Sequence[int]) -> Words:
     if nrules > MAX_NMEMBERS:
         raise ValueError(f"the filter options have bounds for {nrules} members, "
                          f"but terp takes at most {MAX_NMEMBERS}")
-    return Words(params, missing, logical, chunk, _read_rules(reader, nrules))
+    return Words(params, missing, logical, chunk, _read_rules(reader, nrules),
+                 bool(mode & OWN_BOUNDS))
 
 
 def _mode_of(params: _codec.Params) -> int:

@@ -49,6 +49,15 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
+/* Whether what the filter encodes without knowledge of components must not have
+ * the largest of their bounds. terp 1 does not know such datasets. */
+static bool
+has_own_bounds(const struct repack_job *job)
+{
+    return job->level != NULL && job->ncomponents > 1 &&
+           job->params[0].format != 1;
+}
+
 /* Sets the filter, with the bounds of the members that the user has named. */
 static bool
 set_filter(const struct repack_job *job, hid_t dcpl,
@@ -58,6 +67,8 @@ set_filter(const struct repack_job *job, hid_t dcpl,
     unsigned words[H5Z_TERP_MAX_ALL_NWORDS];
     size_t nwords = H5Z_terp_cd_values(config, words);
 
+    if (has_own_bounds(job))
+        words[0] |= TERP_CD_OWN_BOUNDS;
     for (int i = 0; nwords > 0 && i < request->nmembers; i++) {
         const struct repack_member *member = &request->members[i];
         const struct terp_params params =
