@@ -234,6 +234,29 @@ class PartsTest(unittest.TestCase):
                     file["level_0"][DATA][at] = before
                 self.terp("compare", plain, small)
 
+    # A part of a value has no error: nobody would judge the chunk.
+    def test_compare_refuses_members_that_are_parts_of_values(self):
+        plain, small = self.path("plain.h5"), self.path("small.h5")
+        values = np.linspace(1, 2, 2048, dtype="f4")
+        with h5py.File(plain, "w") as file:
+            file["x"] = values
+        with h5py.File(small, "w") as file:
+            parts = file.create_dataset(
+                "parts", data=np.zeros(1024, ",".join(["u1"] * 4)),
+                chunks=(1024,), compression=amrex.TERP,
+                compression_opts=(1, 1, 3))
+            file.flush()
+            stream = parts.id.read_direct_chunk((0,))[1]
+            self.assertTrue(stream.startswith(CONTAINER))
+            data = file.create_dataset(
+                "x", data=values, chunks=(1024,), compression=amrex.TERP,
+                compression_opts=(1, 1, 3))
+            file.flush()
+            data.id.write_direct_chunk((0,), stream)
+            del file["parts"]
+        said = self.terp("compare", plain, small, code=1)
+        self.assertIn("cannot read the bound of a chunk of B", said)
+
     # HDF5 decodes the chunk, changes it, and has the filter encode it again.
     def test_writing_to_a_box_leaves_all_others(self):
         for sizes in (8, 16, 32), (8,):

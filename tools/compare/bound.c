@@ -206,6 +206,8 @@ next_member(struct compare_walk *walk, struct compare_part *part)
 
     if (!terp_container_next(&part->container, &part->walk))
         return false;
+    if (part->walk.nbytes % value_nbytes != 0)
+        return cannot_read(walk);
     part->bound = bound_of_parameters(walk);
     part->first = part->walk.at / value_nbytes;
     part->length = part->walk.nbytes / value_nbytes;
