@@ -219,9 +219,9 @@ last_difference(const WORD *row, uint64_t i, int order)
                         : at[0] - 2 * at[-1] + at[-2];
 }
 
-/* bit_width(), which becomes vectors for integers of 32 bits. A float's
- * exponent tells it, if the second highest bit is 0 and nothing is rounded up.
- */
+/* bit_width() of a magnitude, at most 2^(width of the type - 1), which becomes
+ * vectors for integers of 32 bits. A float's exponent tells it, if the second
+ * highest bit is 0 and nothing is rounded up. */
 TERP_INLINE WORD
 width_of(WORD word)
 {

@@ -168,19 +168,22 @@ points_of(const struct job *job, uint64_t group, struct copy *copy)
     return (struct points){n, copy->differences, copy->symbols};
 }
 
-/* Copies differences and symbols of points out of the chunk's arrays. */
+/* Copies the differences of points out of the chunk's array. */
 static void
-gather_points(const struct job *job, const struct points *points,
-              struct copy *copy)
+gather_differences(const struct job *job, const struct points *points,
+                   const struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
+    if (job->mask != NULL)
+        job->lossless->stages->gather(job->lossless->work, copy->places,
+                                      points->n, points->differences);
+}
 
-    if (job->mask == NULL)
-        return;
-    lossless->stages->gather(lossless->work, copy->places, points->n,
-                             points->differences);
-    for (uint64_t i = 0; i < points->n; i++)
-        points->symbols[i] = lossless->symbols[copy->places[i]];
+static void
+gather_symbols(const struct job *job, const struct points *points,
+               const struct copy *copy)
+{
+    for (uint64_t i = 0; job->mask != NULL && i < points->n; i++)
+        points->symbols[i] = job->lossless->symbols[copy->places[i]];
 }
 
 static uint64_t
@@ -210,7 +213,7 @@ measure_group(const struct job *job, uint64_t g, struct copy *copy)
     const struct points points = points_of(job, g, copy);
     int nzeros;
 
-    gather_points(job, &points, copy);
+    gather_differences(job, &points, copy);
     job->shifts[g] = (uint8_t)lossless->stages->split_shift(
         points.differences, points.n, job->has_zeros, &lossless->quantizer,
         &nzeros, points.symbols);
@@ -247,7 +250,8 @@ write_group(const struct job *job, uint64_t g, struct copy *copy)
 {
     const struct points points = points_of(job, g, copy);
 
-    gather_points(job, &points, copy);
+    gather_differences(job, &points, copy);
+    gather_symbols(job, &points, copy);
     job->lossless->stages->put_below_shift(points.differences, points.symbols,
                                            points.n, job->zeros[g],
                                            job->shifts[g], copy->bytes);
@@ -346,7 +350,7 @@ read_group(const struct job *job, uint64_t g, struct copy *copy)
     const struct cpu_prediction *lossless = job->lossless;
     const struct points points = points_of(job, g, copy);
 
-    gather_points(job, &points, copy);
+    gather_symbols(job, &points, copy);
     memcpy(copy->bytes, job->from + job->begin[g], group_nbytes(job, g));
     lossless->stages->join_shift(points.symbols, points.n, job->zeros[g],
                                  job->shifts[g], copy->bytes,
