@@ -13,7 +13,7 @@ function(terp_add_codec_test folder name)
   add_dependencies(codec_tests ${name})
 endfunction()
 
-foreach(name cd_values choices coarse columns compose domain environment estimates frame grid inspect lossless model pointwise precision processor psnr ranks ratio reduce repeats reserve rewrite roundtrip settings special_values speed_tiles
+foreach(name cd_values choices coarse columns compose domain environment estimates frame grid inspect lossless model pointwise precision processor psnr ranks ratio reduce repeats reserve rewrite roundtrip sections settings special_values speed_tiles
         stages tails text threads tight_bounds types valid_range)
   terp_add_codec_test(codec test_${name})
 endforeach()

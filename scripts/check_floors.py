@@ -50,7 +50,7 @@ FLOORS = [
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"
              r"|examples/(amrex/\w+\.(h|cpp)|\w+\.cpp)"),
-    ("stage test", r"h5tests/codec/test_(estimates|lossless|pointwise|repeats|reserve|stages|tails|tight_bounds)\.c"),
+    ("stage test", r"h5tests/codec/test_(estimates|lossless|pointwise|repeats|reserve|sections|stages|tails|tight_bounds)\.c"),
     ("emulator", r"h5tests/emulator/[\w/]+\.(h|cuh|cpp)"),
     ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),

@@ -60,7 +60,8 @@ filter/plugin/call.c filter/plugin/h5z_terp.c
 TESTS = """
 test_golden some_digests stream_digest_1 test_reader format format_fields test_hostile test_frame
 test_cd_values test_inspect test_model test_reduce test_choices test_estimates test_stages
-test_codebooks test_huffman test_reserve test_repeats test_tails test_lossless test_special_values
+test_codebooks test_huffman test_reserve test_repeats test_sections test_tails test_lossless
+test_special_values
 test_types test_precision test_tight_bounds test_coarse test_roundtrip test_pointwise test_psnr
 test_domain test_ratio test_threads test_limit test_memory test_environment test_batch
 test_filter_hosts test_filter_values test_filter_pass test_filter_errors test_filter_dataset
