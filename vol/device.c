@@ -115,6 +115,7 @@ move_part(const struct vol_transfer *transfer, const struct vol_part *part,
     const struct vol_object *dataset = transfer->dataset;
     const struct vol_library *library = dataset->library;
     /* HDF5 adds what comes before the run, and touches selected values only. */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
     void *values = (void *)((uintptr_t)copied - part->at * value_nbytes);
     const void *src = values;
     void *under = dataset->under;

@@ -479,11 +479,12 @@ make_container(const uint8_t *values, uint8_t *dst)
         .type = TERP_FLOAT32, .rank = 1, .dims = {256}};
     const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
                                        .bound = 1};
+    static const uint8_t magic[] = {'T', 'E', 'R', 'P', 'R', 1};
     const uint64_t head_nbytes = 32 + 2 * 12;
     uint64_t at = head_nbytes, nbytes;
 
     memset(dst, 0, head_nbytes);
-    memcpy(dst, "TERPR\1", 6);
+    memcpy(dst, magic, sizeof magic);
     store_le(dst + 16, 1, 8);    /* compound values */
     store_le(dst + 24, 2, 4);    /* members */
     store_le(dst + 28, 2048, 4); /* bytes of a value */
