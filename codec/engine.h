@@ -117,6 +117,8 @@ struct terp_source {
     bool is_part;
     /* the chunk is a group of columns, whose stream must not hold copies */
     bool is_of_columns;
+    /* references are not tried for the values of the chunk */
+    bool has_no_references;
     /* also find the facts of struct terp_facts from `bound` on */
     bool wants_more;
     uint64_t n;
@@ -158,6 +160,10 @@ struct terp_facts {
     bool may_repeat;
     bool may_be_lossless;
     bool may_be_few;
+    /* Set by codec/compose if references made the stream smaller; otherwise 0:
+     * bits that they save, estimated, and the size of the smallest stream
+     * without them. */
+    uint64_t reference_nbits, unreferred_nbytes;
 };
 
 /* The state of chunks between attempts. Each engine defines its own. */
@@ -194,8 +200,9 @@ struct terp_found_references {
     /* 0: references would not make a smaller stream */
     uint64_t marker, nreferences;
     const void *values, *distances;
-    void *differences; /* filled in by `differ` */
-    void *own;         /* the engine's own data */
+    void *differences;    /* filled in by `differ` */
+    void *own;            /* the engine's own data */
+    uint64_t saved_nbits; /* an estimate; of the CPU only */
 };
 
 /* A decoded chunk with markers, and the references that replace the markers. */

@@ -28,9 +28,11 @@ encode_repeats(const struct part *part, const struct terp_batch *batch,
                const struct terp_facts *facts)
 {
     const struct terp_reference_bound bound = {0, false};
+    uint64_t saved_nbits;
 
     return facts->may_repeat && facts->copied == 0
-               ? terp_references_encode(part->coder, batch, 0, bound)
+               ? terp_references_encode(part->coder, batch, 0, bound,
+                                        &saved_nbits)
                : TERP_OK;
 }
 

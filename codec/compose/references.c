@@ -162,7 +162,8 @@ write_stream(const struct referring *referring, uint64_t i)
 enum terp_status
 terp_references_encode(const struct terp_coder *coder,
                        const struct terp_batch *batch, uint64_t i,
-                       struct terp_reference_bound bound)
+                       struct terp_reference_bound bound,
+                       uint64_t *saved_nbits_ret)
 {
     struct referring referring = {
         .coder = coder, .batch = batch, .bound = bound, .is_coded = true};
@@ -170,6 +171,7 @@ terp_references_encode(const struct terp_coder *coder,
         coder->session, batch->source.chunk, batch->source.params, bound,
         batch->source.src[i], terp_least_nbytes(batch, i), &referring.found);
 
+    *saved_nbits_ret = referring.found.saved_nbits;
     if (st == TERP_OK && referring.found.nreferences > 0) {
         st = encode_parts(&referring);
         if (st == TERP_OK && referring.is_coded)

@@ -5,8 +5,10 @@
 #include "codec/compose/coder.h"
 
 /* Encodes chunk i of a batch with references, and replaces the chunk's stream
- * if the result is shorter. */
+ * if the result is shorter. *saved_nbits_ret: the bits that references
+ * save, estimated. */
 enum terp_status
 terp_references_encode(const struct terp_coder *coder,
                        const struct terp_batch *batch, uint64_t i,
-                       struct terp_reference_bound bound);
+                       struct terp_reference_bound bound,
+                       uint64_t *saved_nbits_ret);

@@ -128,21 +128,39 @@ list_lossless(const struct terp_batch *batch, const struct terp_facts *facts,
     return nlisted;
 }
 
+/* Tries references, and records whether they made the stream smaller. */
+static enum terp_status
+encode_references(const struct terp_coder *coder,
+                  const struct terp_batch *batch, uint64_t i,
+                  struct terp_facts *facts)
+{
+    const struct terp_reference_bound bound = {
+        facts->bound, batch->source.params->bound_mode == TERP_BOUND_POINTWISE};
+    const uint64_t before = terp_least_nbytes(batch, i);
+    uint64_t saved_nbits;
+    const enum terp_status st =
+        terp_references_encode(coder, batch, i, bound, &saved_nbits);
+
+    if (terp_least_nbytes(batch, i) < before) {
+        facts->reference_nbits = saved_nbits;
+        facts->unreferred_nbytes = before;
+    }
+    return st;
+}
+
 /* Tries the coding with copies or with references, if the facts suggest one. */
 static enum terp_status
 encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
-                uint64_t i, const struct terp_facts *facts)
+                uint64_t i, struct terp_facts *facts)
 {
-    const struct terp_params *params = batch->source.params;
-    const struct terp_reference_bound bound = {
-        facts->bound, params->bound_mode == TERP_BOUND_POINTWISE};
-
+    facts->reference_nbits = facts->unreferred_nbytes = 0;
     if (terp_is_left(batch, i))
         return TERP_OK;
     if (facts->copied != 0 && !batch->source.is_of_columns)
         return terp_copies_encode(coder, batch, i, facts, terp_values_encode);
-    return facts->may_repeat ? terp_references_encode(coder, batch, i, bound)
-                             : TERP_OK;
+    return facts->may_repeat && !batch->source.has_no_references
+               ? encode_references(coder, batch, i, facts)
+               : TERP_OK;
 }
 
 /* The chunks that may be ranks or on a grid: nothing is lost then. */

@@ -130,7 +130,7 @@ joins(const struct weights *weights, int c)
 
 unsigned
 terp_columns_groups(const struct terp_chunk *chunk, uint64_t nvalues,
-                    const uint64_t *keys)
+                    const uint64_t *keys, bool *are_cheaper_ret)
 {
     const int n = terp_columns_n(chunk);
     struct weights weights = {
@@ -148,13 +148,15 @@ terp_columns_groups(const struct terp_chunk *chunk, uint64_t nvalues,
         least = min_u64(least, bits);
         most = bits > most ? bits : most;
     }
+    *are_cheaper_ret = true;
     /* The longest dimension is the fastest then. */
     if (mask == 1)
         return chunk->rank == 2 ? mask : 0;
     const uint64_t whole = whole_bits(&weights);
     const uint64_t gain = whole > sum ? whole - sum : 0;
-    return 4 * gain >= MIN_GAIN_QUARTERS * weights.npairs * (uint64_t)n ||
-                   most - least >= MIN_SPREAD * weights.npairs
+    *are_cheaper_ret =
+        4 * gain >= MIN_GAIN_QUARTERS * weights.npairs * (uint64_t)n;
+    return *are_cheaper_ret || most - least >= MIN_SPREAD * weights.npairs
                ? mask
                : 0;
 }

@@ -22,6 +22,33 @@ TERP_C_BEGIN
 #define TERP_COLUMNS_WORTH_NUMERATOR 49
 #define TERP_COLUMNS_WORTH_DENOMINATOR 50
 
+/* The most bytes of a stream of columns, from those of the smallest other
+ * stream. */
+static inline uint64_t
+terp_columns_most(uint64_t nbytes)
+{
+    return nbytes > 0 ? (nbytes * TERP_COLUMNS_WORTH_NUMERATOR - 1) /
+                            TERP_COLUMNS_WORTH_DENOMINATOR
+                      : 0;
+}
+
+/* The most bytes of groups without references, from those of the smallest other
+ * stream without references. Columns may find more references than the whole
+ * chunk does, so half of the required saving suffices. */
+static inline uint64_t
+terp_columns_most_unreferred(uint64_t nbytes)
+{
+    return nbytes - nbytes / (2 * TERP_COLUMNS_WORTH_DENOMINATOR);
+}
+
+/* Whether references save so many more bits in groups than in the whole chunk
+ * that groups may be smaller for that reason alone. */
+static inline bool
+terp_columns_refer_more(uint64_t nbits, uint64_t nbits_of_chunk)
+{
+    return nbits > nbits_of_chunk + nbits_of_chunk / 50;
+}
+
 /* Whether streams of columns are allowed for a chunk with these parameters. */
 static inline bool
 terp_columns_are_allowed(const struct terp_params *params,
@@ -102,9 +129,10 @@ terp_columns_sample(const struct terp_chunk *chunk, const void *values,
 }
 
 /* The groups of columns (the mask of the body) that a sample suggests; 0: a
- * stream of columns is not worth a trial. */
+ * stream of columns is not worth a trial. *are_cheaper_ret: whether the sample
+ * tells that columns save bits; otherwise, only that they are unlike. */
 unsigned
 terp_columns_groups(const struct terp_chunk *chunk, uint64_t nvalues,
-                    const uint64_t *keys);
+                    const uint64_t *keys, bool *are_cheaper_ret);
 
 TERP_C_END

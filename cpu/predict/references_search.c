@@ -234,9 +234,9 @@ make_references(struct search *s)
 
 /* Finds references if they are worth a stream, and none otherwise. */
 static enum terp_status
-find_references(struct search *s, uint64_t stream_nbytes)
+find_references(struct search *s, uint64_t stream_nbytes,
+                uint64_t *saved_nbits_ret)
 {
-    uint64_t saved = 0;
 
     if (!make_arrays(s))
         return TERP_ERR_MEMORY;
@@ -249,9 +249,9 @@ find_references(struct search *s, uint64_t stream_nbytes)
                                         .nbits = 8 * stream_nbytes,
                                         .near_nbits = near_nbits_of(s)};
     const enum terp_status st =
-        terp_cpu_repeats_find(s->pool, &repeats, s->sources, &saved);
+        terp_cpu_repeats_find(s->pool, &repeats, s->sources, saved_nbits_ret);
     if (st != TERP_OK ||
-        !terp_references_pay(saved, stream_nbytes, s->bound.bound) ||
+        !terp_references_pay(*saved_nbits_ret, stream_nbytes, s->bound.bound) ||
         !find_marker(s))
         return st;
     return make_references(s) ? TERP_OK : TERP_ERR_MEMORY;
@@ -283,7 +283,8 @@ terp_cpu_references_search(struct terp_session *session,
                        .value_nbytes = value_nbytes,
                        .is_float = is_float,
                        .bound = bound};
-    const enum terp_status st = find_references(&s, stream_nbytes);
+    const enum terp_status st =
+        find_references(&s, stream_nbytes, &found_ret->saved_nbits);
     *own = s;
     if (st == TERP_OK) {
         found_ret->marker = s.marker;

@@ -331,7 +331,9 @@ groups_of(const struct terp_chunk *chunk, const uint8_t *values)
     uint64_t *keys = terp_case_alloc(nkeys * sizeof *keys);
 
     terp_columns_sample(chunk, values, nvalues, keys);
-    const unsigned mask = terp_columns_groups(chunk, nvalues, keys);
+    bool are_cheaper;
+    const unsigned mask =
+        terp_columns_groups(chunk, nvalues, keys, &are_cheaper);
     free(keys);
     return mask;
 }
