@@ -87,8 +87,11 @@ mean_distance(uint64_t n, const uint64_t *keys)
  */
 #define TABLE_COST 48
 
-/* Tables of at most this many values are small beside any chunk. */
+/* Tables of at most this many values are small beside any chunk. Their ranks
+ * must save this many bits, in 1/16: where most values are dense, a few values
+ * far from them become small ranks. */
 #define SMALL_NTABLE 256
+#define MIN_SMALL_GAIN 8
 
 /* `gain` is in 1/16 bits. Small tables of floats are always worth a trial: no
  * prediction finds a common step of floats. Tables of 16-bit floats are always
@@ -97,12 +100,12 @@ mean_distance(uint64_t n, const uint64_t *keys)
 static bool
 is_worth(enum terp_type type, uint64_t nvalues, uint64_t ntable, int64_t gain)
 {
-    if ((ntable <= SMALL_NTABLE && !terp_type_is_integer(type)) ||
-        terp_type_is_half(type))
+    if (terp_type_is_half(type))
         return true;
+    if (ntable <= SMALL_NTABLE)
+        return !terp_type_is_integer(type) || gain >= MIN_SMALL_GAIN;
     return gain >= MIN_GAIN &&
-           (ntable <= SMALL_NTABLE ||
-            nvalues * (uint64_t)gain > ntable * ((uint64_t)gain + TABLE_COST));
+           nvalues * (uint64_t)gain > ntable * ((uint64_t)gain + TABLE_COST);
 }
 
 bool

@@ -513,6 +513,11 @@ prices_count_gaps(void **state)
         terp_ranks_are_worth(TERP_FLOAT16, 100000, 0, COUNT(keys), keys));
     assert_true(terp_ranks_are_worth(TERP_FLOAT32, 100000, 0, 256, keys));
     assert_false(terp_ranks_are_worth(TERP_INT32, 100000, 0, 256, keys));
+    /* every fourth distance is 16 values */
+    for (uint64_t i = 0; i < COUNT(keys); i++)
+        keys[i] = i + i / 4 * 15;
+    assert_true(terp_ranks_are_worth(TERP_INT32, 100000, 0, 256, keys));
+    assert_false(terp_ranks_are_worth(TERP_INT32, 100000, 0, 257, keys));
     for (uint64_t i = 0; i < COUNT(keys); i++)
         keys[i] = 100 * i + i % 7;
     assert_true(terp_ranks_are_worth(TERP_INT32, 100000, 0, COUNT(keys), keys));
