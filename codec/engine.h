@@ -164,6 +164,9 @@ struct terp_facts {
      * bits that they save, estimated, and the size of the smallest stream
      * without them. */
     uint64_t reference_nbits, unreferred_nbytes;
+    /* Set by codec/compose where ranks are kept; otherwise 0: the values in
+     * their table, and its bytes. */
+    uint64_t ranks_ntable, ranks_table_nbytes;
 };
 
 /* The state of chunks between attempts. Each engine defines its own. */
@@ -220,6 +223,7 @@ struct terp_found_ranks {
     uint64_t ntable; /* 0: the stream is not worth a trial */
     void *table, *ranks;
     struct terp_grid grid; /* number_nbytes 0: there are only ranks */
+    uint64_t nnumbers;     /* of a grid: one more than the largest number */
 };
 
 /* The table and the ranks of a decoded chunk, and the destination of its

@@ -108,6 +108,12 @@ coded_part(const struct part *part)
     return coded;
 }
 
+static uint64_t
+coded_nbytes(const struct part *part)
+{
+    return part->nbytes > 0 ? part->nbytes : terp_chunk_nbytes(&part->chunk);
+}
+
 /* Writes the stream of ranks if it is smaller than the chunk's other streams by
  * the required fraction. */
 static enum terp_status
@@ -140,7 +146,8 @@ write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
 
 static enum terp_status
 encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i, struct terp_found_ranks *found)
+             uint64_t i, struct terp_facts *facts,
+             struct terp_found_ranks *found)
 {
     void **const values[] = {&found->table, &found->ranks};
     struct terp_params params = terp_params_under(batch->source.params, 0);
@@ -162,18 +169,35 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
             *values[k] = NULL;
         }
     }
+    const uint64_t before = batch->nbytes[i];
     if (st == TERP_OK)
         st = write_stream(coder, batch, i, found, parts);
+    if (st == TERP_OK && batch->nbytes[i] != before) {
+        facts->ranks_ntable = found->ntable;
+        facts->ranks_table_nbytes = coded_nbytes(&parts[TERP_RANKS_TABLE]);
+    }
     for (int k = 0; k < TERP_RANKS_NPARTS; k++)
         terp_coder_release(coder, parts[k].stream);
     return st;
+}
+
+/* Whether a grid may take less than the ranks that are kept, if any. */
+static bool
+may_beat_ranks(const struct terp_batch *batch, uint64_t i,
+               const struct terp_facts *facts,
+               const struct terp_found_ranks *found)
+{
+    return facts->ranks_ntable == 0 ||
+           terp_grid_may_beat_ranks(
+               &found->grid, found->nnumbers, facts->ranks_ntable,
+               facts->ranks_table_nbytes, terp_least_nbytes(batch, i));
 }
 
 /* Encodes a chunk by ranks; or, where `grid` is not NULL, by numbers on the
  * grid of this step. */
 static enum terp_status
 encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i, const struct terp_grid *grid)
+             uint64_t i, struct terp_facts *facts, const struct terp_grid *grid)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const void *src = batch->source.src[i];
@@ -186,8 +210,9 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
         found.grid = *grid;
         st = coder->engine->number(coder->session, chunk, src, &found);
     }
-    if (st == TERP_OK && found.ntable > 0)
-        st = encode_parts(coder, batch, i, &found);
+    if (st == TERP_OK && found.ntable > 0 &&
+        (grid == NULL || may_beat_ranks(batch, i, facts, &found)))
+        st = encode_parts(coder, batch, i, facts, &found);
     terp_coder_release(coder, found.table);
     terp_coder_release(coder, found.ranks);
     return st;
@@ -303,18 +328,20 @@ terp_ranks_choose(const struct terp_coder *coder,
 
 enum terp_status
 terp_ranks_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n, uint64_t *at)
+                  const struct terp_batch *batch, struct terp_facts *facts,
+                  uint64_t n, uint64_t *at)
 {
     enum terp_status st = choose(coder, batch, NULL, are_few, &n, at);
 
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        st = encode_chunk(coder, batch, at[k], NULL);
+        st = encode_chunk(coder, batch, at[k], &facts[at[k]], NULL);
     return st;
 }
 
 static enum terp_status
 encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
-               uint64_t n, const uint64_t *at, uint64_t *keys)
+               struct terp_facts *facts, uint64_t n, const uint64_t *at,
+               uint64_t *keys)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const void **src = (const void **)(keys + n * TERP_GRID_NSAMPLES);
@@ -331,15 +358,15 @@ encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
         if (coder->engine->is_device)
             batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
         else
-            st = encode_chunk(coder, batch, at[k], &grid);
+            st = encode_chunk(coder, batch, at[k], &facts[at[k]], &grid);
     }
     return st;
 }
 
 enum terp_status
 terp_grids_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n,
-                  const uint64_t *at)
+                  const struct terp_batch *batch, struct terp_facts *facts,
+                  uint64_t n, const uint64_t *at)
 {
     const uint64_t most = min_u64(n, MAX_NKEYS / TERP_GRID_NSAMPLES);
     enum terp_status st = TERP_OK;
@@ -351,7 +378,8 @@ terp_grids_encode(const struct terp_coder *coder,
     if (keys == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; st == TERP_OK && k < n; k += most)
-        st = encode_sampled(coder, batch, min_u64(most, n - k), at + k, keys);
+        st = encode_sampled(coder, batch, facts, min_u64(most, n - k), at + k,
+                            keys);
     free(keys);
     return st;
 }

@@ -5,18 +5,21 @@
 #include "codec/compose/coder.h"
 
 /* Tries streams of ranks for chunks at[0] to at[n - 1] of a batch, all of which
- * may be coded losslessly, and keeps them where they are smaller. A device
- * leaves chunks to the CPU whose samples have few different values. */
+ * may be coded losslessly, keeps them where they are smaller, and records that
+ * in the facts. A device leaves chunks to the CPU whose samples have few
+ * different values. */
 enum terp_status
 terp_ranks_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n, uint64_t *at);
+                  const struct terp_batch *batch, struct terp_facts *facts,
+                  uint64_t n, uint64_t *at);
 
-/* Tries streams of grids for such chunks, and keeps them where they are
- * smaller. A device leaves chunks to the CPU whose samples are on a grid. */
+/* Tries streams of grids for such chunks, unless they have the same numbers as
+ * ranks that were kept, and keeps them where they are smaller. A device leaves
+ * chunks to the CPU whose samples are on a grid. */
 enum terp_status
 terp_grids_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n,
-                  const uint64_t *at);
+                  const struct terp_batch *batch, struct terp_facts *facts,
+                  uint64_t n, const uint64_t *at);
 
 /* Removes from the list at[0] to at[*n - 1] all chunks but those whose few
  * different values are so far from each other that a lossless stream takes

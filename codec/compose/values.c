@@ -154,6 +154,7 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
                 uint64_t i, struct terp_facts *facts)
 {
     facts->reference_nbits = facts->unreferred_nbytes = 0;
+    facts->ranks_ntable = facts->ranks_table_nbytes = 0;
     if (terp_is_left(batch, i))
         return TERP_OK;
     if (facts->copied != 0 && !batch->source.is_of_columns)
@@ -244,7 +245,7 @@ list_few(const struct terp_batch *batch, const struct terp_facts *facts,
  * where different values are few and far from each other. */
 static enum terp_status
 encode_few(const struct terp_coder *coder, const struct terp_batch *batch,
-           const struct terp_facts *facts, uint64_t *at)
+           struct terp_facts *facts, uint64_t *at)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const struct terp_params *params = batch->source.params;
@@ -263,10 +264,10 @@ encode_few(const struct terp_coder *coder, const struct terp_batch *batch,
     if (ranked == NULL)
         return TERP_ERR_MEMORY;
     memcpy(ranked, at, nlisted * sizeof *ranked);
-    st = terp_ranks_encode(coder, batch, nlisted, ranked);
+    st = terp_ranks_encode(coder, batch, facts, nlisted, ranked);
     free(ranked);
     return st == TERP_OK && terp_grids_are_possible(params, chunk, nvalues)
-               ? terp_grids_encode(coder, batch, nlisted, at)
+               ? terp_grids_encode(coder, batch, facts, nlisted, at)
                : st;
 }
 
@@ -330,10 +331,12 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     uint64_t *at = (uint64_t *)(facts + n);
     enum terp_status st = encode_others(coder, batch, facts, at);
     if (st == TERP_OK)
-        st = terp_ranks_encode(coder, batch, list_ranks(batch, facts, at), at);
+        st = terp_ranks_encode(coder, batch, facts,
+                               list_ranks(batch, facts, at), at);
     if (st == TERP_OK &&
         terp_grids_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
-        st = terp_grids_encode(coder, batch, list_ranks(batch, facts, at), at);
+        st = terp_grids_encode(coder, batch, facts,
+                               list_ranks(batch, facts, at), at);
     if (st == TERP_OK)
         st = encode_few(coder, batch, facts, at);
     if (st == TERP_OK && may_be_tables)

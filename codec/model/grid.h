@@ -90,4 +90,19 @@ terp_grid_inverse(const struct terp_grid *grid);
 void
 terp_grid_find(enum terp_type type, uint64_t *keys, struct terp_grid *grid_ret);
 
+/* Whether `nnumbers` numbers may take less than ranks in a stream of
+ * `stream_nbytes`, which has a table of `ntable` values. Where nearly all
+ * numbers have a value, ranks are the same numbers, and a grid only saves the
+ * table. */
+static inline bool
+terp_grid_may_beat_ranks(const struct terp_grid *grid, uint64_t nnumbers,
+                         uint64_t ntable, uint64_t table_nbytes,
+                         uint64_t stream_nbytes)
+{
+    return grid->drift != 0 || nnumbers > ntable + ntable / 64 ||
+           table_nbytes * TERP_RANKS_WORTH_DENOMINATOR >
+               stream_nbytes *
+                   (TERP_RANKS_WORTH_DENOMINATOR - TERP_RANKS_WORTH_NUMERATOR);
+}
+
 TERP_C_END

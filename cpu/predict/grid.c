@@ -212,6 +212,7 @@ make_numbers(struct numbering *it, struct cpu_pool *pool,
     const uint64_t largest =
         n + ((uint64_t)it->high - (uint64_t)it->low) / it->gap;
     terp_cpu_memory_free(pool, room);
+    found->nnumbers = largest + 1;
     found->grid.first = it->low;
     found->grid.gap = it->gap;
     found->grid.number_nbytes = largest <= UINT16_MAX   ? 2
