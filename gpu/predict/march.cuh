@@ -310,10 +310,9 @@ value_of(unsigned reach, const struct line<T, npoints> &line)
 
 /* ---- a thread's cubes and points ---- */
 
-/* Where a thread's symbols of a class are among those of its plane, see
- * symbol_at. before: symbols before its box in a box of one plane; box_plane:
- * symbols of a plane of its box; in_box: symbols before its own in that plane.
- */
+/* Where a thread's symbols of a class are, counted in one plane of the class:
+ * `before` symbols are in the boxes before the thread's, `box_plane` in its own
+ * box, and `in_box` of these before its own symbol. See symbol_at. */
 struct alignas(16) symbol_place {
     uint32_t before, box_plane, in_box;
 };
@@ -380,6 +379,8 @@ march_box(void)
     return 1u << terp_box_extent_log2(MARCH_NDIMS);
 }
 
+/* Returns the place of a class's symbols for the thread whose first cube is
+ * (kx, ky). */
 template <typename tile, int odd>
 static __device__ __forceinline__ struct symbol_place
 symbol_place_of(const struct march_work &work, uint32_t kx, uint32_t ky)
@@ -566,6 +567,7 @@ shared_place(void)
            N + threadIdx.x;
 }
 
+/* Writes a thread's places of symbols for shared_place. */
 template <typename tile>
 static __device__ __forceinline__ void
 share_places(const struct march_work &work, const struct march_thread &thread)
