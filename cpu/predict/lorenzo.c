@@ -5,10 +5,9 @@
  * special points, means may replace differences along the slowest dimension. */
 #include "cpu/predict/predictor.h"
 
-#include <stdatomic.h>
-
 #include "codec/format/base.h"
 #include "cpu/predict/differences.h"
+#include "cpu/predict/steps.h"
 
 /* Whether means are smaller than differences along dimension d, in the
  * stretches that the tuner samples. */
@@ -61,87 +60,50 @@ set_nbits_below(struct cpu_prediction *lorenzo)
 
 /* ---- value by value ---- */
 
-/* BLOCK_NVALUES: the values that a worker takes, whole words of the mask.
- * MIN_NBLOCKS_SHARED: fewer blocks are not worth waking the pool for. */
-#define BLOCK_NVALUES UINT64_C(4096)
-#define MIN_NBLOCKS_SHARED 16
-
-/* What the threads share that make symbols from values, or values from symbols.
- */
-struct steps {
-    const struct cpu_prediction *lorenzo;
-    void *values; /* the decoded values */
-    atomic_uint_fast64_t nunpredictable;
-};
-
-/* The values of a share. */
-struct range {
-    uint64_t at, n;
-    void *quants;
-    uint16_t *symbols;
-};
-
-static struct range
-range_of(const struct cpu_prediction *lorenzo, struct cpu_share share)
-{
-    const uint64_t at = share.first * BLOCK_NVALUES;
-
-    return (struct range){
-        at, min_u64(share.end * BLOCK_NVALUES, lorenzo->layout->nvalues) - at,
-        (uint8_t *)lorenzo->work + at * (uint64_t)lorenzo->stages->value_nbytes,
-        lorenzo->symbols + at};
-}
-
 static void
 prequantize_range(void *arg, struct cpu_share share)
 {
-    struct steps *steps = arg;
-    const struct cpu_prediction *p = steps->lorenzo;
-    const struct range r = range_of(p, share);
-    const uint64_t nbytes = (uint64_t)p->stages->value_nbytes;
+    struct cpu_steps *steps = arg;
+    const struct cpu_prediction *p = steps->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
     atomic_fetch_add(
         &steps->nunpredictable,
-        p->stages->prequantize((const uint8_t *)p->values + r.at * nbytes, r.n,
+        p->stages->prequantize((const uint8_t *)p->values + r.offset, r.n,
                                &p->quantizer, p->mask + r.at / 64, r.quants));
 }
 
 static void
 take_symbols(void *arg, struct cpu_share share)
 {
-    const struct cpu_prediction *p = ((const struct steps *)arg)->lorenzo;
-    const struct range r = range_of(p, share);
+    const struct cpu_prediction *p =
+        ((const struct cpu_steps *)arg)->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
-    p->stages->symbols_of_quants(r.quants, r.n, &p->quantizer, r.symbols);
+    p->stages->symbols_of_quants(r.quants, r.n, &p->quantizer,
+                                 p->symbols + r.at);
 }
 
 static void
 place_symbols(void *arg, struct cpu_share share)
 {
-    const struct cpu_prediction *p = ((const struct steps *)arg)->lorenzo;
-    const struct range r = range_of(p, share);
+    const struct cpu_prediction *p =
+        ((const struct cpu_steps *)arg)->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
-    p->stages->quants_of_symbols(r.symbols, r.n, &p->quantizer, r.quants);
+    p->stages->quants_of_symbols(p->symbols + r.at, r.n, &p->quantizer,
+                                 r.quants);
 }
 
 static void
 dequantize_range(void *arg, struct cpu_share share)
 {
-    const struct steps *steps = arg;
-    const struct cpu_prediction *p = steps->lorenzo;
-    const struct range r = range_of(p, share);
+    const struct cpu_steps *steps = arg;
+    const struct cpu_prediction *p = steps->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
     p->stages->dequantize(r.quants, r.n, &p->quantizer,
-                          (uint8_t *)steps->values +
-                              r.at * (uint64_t)p->stages->value_nbytes);
-}
-
-static void
-run_steps(cpu_task *task, struct steps *steps)
-{
-    terp_cpu_pool_run(steps->lorenzo->pool, task, steps,
-                      div_up(steps->lorenzo->layout->nvalues, BLOCK_NVALUES),
-                      MIN_NBLOCKS_SHARED);
+                          (uint8_t *)steps->values + r.offset);
 }
 
 /* ---- the predictor ---- */
@@ -150,11 +112,11 @@ static void
 quantize(struct cpu_prediction *lorenzo)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    struct steps steps = {.lorenzo = lorenzo};
+    struct cpu_steps steps = {.prediction = lorenzo};
     void *quants = lorenzo->work;
 
     set_nbits_below(lorenzo);
-    run_steps(prequantize_range, &steps);
+    terp_cpu_steps_run(prequantize_range, &steps);
     lorenzo->nspecials += atomic_load(&steps.nunpredictable);
     bool has_specials = lorenzo->nspecials > 0;
     if (terp_means_are_possible(lorenzo->layout, lorenzo->lorenzo_dims,
@@ -174,7 +136,7 @@ quantize(struct cpu_prediction *lorenzo)
                                   has_specials ? lorenzo->mask : NULL,
                                   lorenzo->lorenzo_dims, quants);
     }
-    run_steps(take_symbols, &steps);
+    terp_cpu_steps_run(take_symbols, &steps);
     if (lorenzo->quantizer.exact.significand > 0)
         lorenzo->lorenzo_dims |= TERP_LORENZO_EXACT;
     if (lorenzo->quantizer.tail_nbits > 0)
@@ -185,11 +147,11 @@ static void
 reconstruct(struct cpu_prediction *lorenzo, void *values)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    struct steps steps = {.lorenzo = lorenzo, .values = values};
+    struct cpu_steps steps = {.prediction = lorenzo, .values = values};
     unsigned dims = lorenzo->lorenzo_dims;
     void *quants = lorenzo->work;
 
-    run_steps(place_symbols, &steps);
+    terp_cpu_steps_run(place_symbols, &steps);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
         struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
@@ -199,7 +161,7 @@ reconstruct(struct cpu_prediction *lorenzo, void *values)
     }
     terp_cpu_differences_sum(lorenzo->pool, stages, lorenzo->layout,
                              lorenzo->mask, dims & TERP_LORENZO_DIMS, quants);
-    run_steps(dequantize_range, &steps);
+    terp_cpu_steps_run(dequantize_range, &steps);
 }
 
 /* ---- the model ---- */

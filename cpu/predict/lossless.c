@@ -1,56 +1,17 @@
 /* The lossless prediction: values become integers and remainders, and
  * differences of integers are taken along dimensions. Groups of these
  * differences, and remainders, are sections of the stream. */
-#include <stdatomic.h>
-
 #include "codec/format/base.h"
 #include "cpu/predict/differences.h"
 #include "cpu/predict/predictor.h"
-
-/* BLOCK_NVALUES: the values that a worker takes, whole words of the mask.
- * MIN_NBLOCKS_SHARED: fewer blocks are not worth waking the pool for. */
-#define BLOCK_NVALUES UINT64_C(4096)
-#define MIN_NBLOCKS_SHARED 16
-
-/* What the threads share that make integers from values, or values from
- * integers. */
-struct steps {
-    const struct cpu_prediction *lossless;
-    void *values; /* the decoded values */
-    atomic_uint_fast64_t nunpredictable;
-};
-
-static void
-run_steps(cpu_task *task, struct steps *steps)
-{
-    terp_cpu_pool_run(steps->lossless->pool, task, steps,
-                      div_up(steps->lossless->layout->nvalues, BLOCK_NVALUES),
-                      MIN_NBLOCKS_SHARED);
-}
-
-/* The values of a share. */
-struct range {
-    uint64_t at, n, offset; /* in bytes */
-    void *quants;
-};
-
-static struct range
-range_of(const struct cpu_prediction *lossless, struct cpu_share share)
-{
-    const uint64_t at = share.first * BLOCK_NVALUES;
-    const uint64_t offset = at * (uint64_t)lossless->stages->value_nbytes;
-
-    return (struct range){
-        at, min_u64(share.end * BLOCK_NVALUES, lossless->layout->nvalues) - at,
-        offset, (uint8_t *)lossless->work + offset};
-}
+#include "cpu/predict/steps.h"
 
 static void
 quantize_range(void *arg, struct cpu_share share)
 {
-    struct steps *steps = arg;
-    const struct cpu_prediction *p = steps->lossless;
-    const struct range r = range_of(p, share);
+    struct cpu_steps *steps = arg;
+    const struct cpu_prediction *p = steps->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
     atomic_fetch_add(&steps->nunpredictable,
                      p->stages->lossless_quantize(
@@ -61,9 +22,9 @@ quantize_range(void *arg, struct cpu_share share)
 static void
 restore_range(void *arg, struct cpu_share share)
 {
-    const struct steps *steps = arg;
-    const struct cpu_prediction *p = steps->lossless;
-    const struct range r = range_of(p, share);
+    const struct cpu_steps *steps = arg;
+    const struct cpu_prediction *p = steps->prediction;
+    const struct cpu_steps_range r = cpu_steps_range_of(p, share);
 
     p->stages->lossless_restore(r.quants, r.n, &p->lossless,
                                 (uint8_t *)steps->values + r.offset);
@@ -72,12 +33,12 @@ restore_range(void *arg, struct cpu_share share)
 static void
 quantize(struct cpu_prediction *lossless)
 {
-    struct steps steps = {.lossless = lossless};
+    struct cpu_steps steps = {.prediction = lossless};
 
     /* Shifts replace the section of low bits. */
     lossless->quantizer.may_be_wide = false;
     cpu_set_nbits_below(&lossless->quantizer, 0);
-    run_steps(quantize_range, &steps);
+    terp_cpu_steps_run(quantize_range, &steps);
     lossless->nspecials += atomic_load(&steps.nunpredictable);
     terp_cpu_differences_take(lossless->pool, lossless->stages,
                               lossless->layout,
@@ -88,13 +49,13 @@ quantize(struct cpu_prediction *lossless)
 static void
 reconstruct(struct cpu_prediction *lossless, void *values)
 {
-    struct steps steps = {.lossless = lossless, .values = values};
+    struct cpu_steps steps = {.prediction = lossless, .values = values};
 
     terp_cpu_differences_sum(lossless->pool, lossless->stages, lossless->layout,
                              lossless->mask, lossless->lossless.dims,
                              lossless->work);
     if (lossless->lossless.form != TERP_LOSSLESS_REMAINDERS)
-        run_steps(restore_range, &steps);
+        terp_cpu_steps_run(restore_range, &steps);
 }
 
 static void
