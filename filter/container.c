@@ -308,14 +308,10 @@ params_of_member(const struct change *change, const struct terp_frame *frame)
     struct terp_params params = *change->params;
     const double bound = frame->is_pointwise ? 0 : frame->bound;
 
-    if (!change->is_like) {
-        params.bound_mode = TERP_BOUND_ABSOLUTE;
-        params.bound = 0;
-        params.floor = 0;
-    } else if (params.bound_mode == TERP_BOUND_ABSOLUTE &&
-               bound < params.bound) {
+    if (!change->is_like)
+        return terp_params_lossless(&params);
+    if (params.bound_mode == TERP_BOUND_ABSOLUTE && bound < params.bound)
         params.bound = bound;
-    }
     return params;
 }
 

@@ -32,6 +32,7 @@
 #pragma once
 
 #include "codec/api/compound.h"
+#include "codec/model/bound.h"
 
 #define TERP_CD_MODE_MASK 0xFu
 #define TERP_CD_PIPELINE_SHIFT 4
@@ -144,19 +145,12 @@ struct terp_params
 terp_cd_member_params(const struct terp_cd *cd,
                       const struct terp_member *member);
 
-/* The parameters of new chunks. Where chunks have bounds of their own, nobody
- * knows that of a new chunk, and it is lossless. */
+/* The parameters of new chunks. Where chunks have bounds of their own, the
+ * bound of a new chunk is not known, and the chunk becomes lossless. */
 static inline struct terp_params
 terp_cd_new_params(const struct terp_cd *cd)
 {
-    struct terp_params params = cd->params;
-
-    if (cd->has_own_bounds) {
-        params.bound_mode = TERP_BOUND_ABSOLUTE;
-        params.bound = 0;
-        params.floor = 0;
-    }
-    return params;
+    return cd->has_own_bounds ? terp_params_lossless(&cd->params) : cd->params;
 }
 
 /* Whether decoded values of coded chunks may differ from the original ones. */

@@ -276,12 +276,11 @@ encode_within_limits(struct trial *trial, const struct terp_params *params,
         (trial->passes_low ? trial->limits.low : trial->limits.high)->at;
     const uint64_t cheap_nbytes = free_nbytes + free_nbytes / CHEAP_PART;
     const bool is_pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
-    struct terp_params lorenzo = *params, smaller = *params, lossless = *params;
+    const struct terp_params lossless = terp_params_lossless(params);
+    struct terp_params lorenzo = *params, smaller = *params;
 
     lorenzo.predictor = TERP_PREDICTOR_LORENZO;
     smaller.bound *= SMALLER_BOUND;
-    lossless.bound_mode = TERP_BOUND_ABSOLUTE;
-    lossless.bound = lossless.floor = 0;
     *nbytes = UINT64_MAX;
     enum terp_status st = try_params(trial, params, anchor, dst, other, nbytes);
     if (st == TERP_OK && *nbytes > cheap_nbytes && !is_pointwise &&

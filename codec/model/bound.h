@@ -88,6 +88,16 @@ terp_params_under(const struct terp_params *params, double bound)
     return own;
 }
 
+/* The same parameters without loss. */
+static inline struct terp_params
+terp_params_lossless(const struct terp_params *params)
+{
+    struct terp_params own = terp_params_under(params, 0);
+
+    own.floor = 0;
+    return own;
+}
+
 static inline struct terp_params
 terp_params_without_limits(const struct terp_params *params)
 {
