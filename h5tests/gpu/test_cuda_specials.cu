@@ -293,8 +293,13 @@ all_fields_are_scanned_as_by_the_cpu(void **state)
             free_bench(&b);
         }
     }
-    assert_true(ncodings[TERP_CODING_CONSTANT] > 0);
-    assert_true(ncodings[TERP_CODING_HUFFMAN] > 0);
+    /* Shares of the cases drawn, of which some 9 and 65 % have these codings.
+     */
+    int ncalls = 0;
+    for (int n : ncodings)
+        ncalls += n;
+    assert_true(50 * ncodings[TERP_CODING_CONSTANT] > ncalls);
+    assert_true(4 * ncodings[TERP_CODING_HUFFMAN] > ncalls);
 }
 
 /* A few different values, at distances around the one that makes a fill value,
@@ -713,7 +718,7 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
         }
         free_bench(&b);
     }
-    assert_in_range(nrefused, ntried / 10, ntried - 1);
+    assert_in_range(nrefused, ntried / 6, ntried * 19 / 20);
 }
 
 /* All numbers of a section at their limits. */
