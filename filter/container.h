@@ -67,7 +67,7 @@ struct terp_container_member {
     uint64_t stream_nbytes;
 };
 
-/* The bytes of a container of these members. */
+/* Returns the number of bytes of a container with these members. */
 uint64_t
 terp_container_join_nbytes(const struct terp_container_member *members,
                            uint32_t nmembers);

@@ -305,7 +305,7 @@ begin(const void *caller, const struct request *request, void **req)
 
 /* With `waits`, completes the pending transfers of the request's files. Without
  * it, reports only whether an earlier write failed. terp leaves small datasets
- * to HDF5 and has no pending transfers of them, so their calls do not wait. */
+ * to HDF5, so that calls on small datasets do not wait. */
 static herr_t
 settle(const void *caller, const struct request *request, bool waits)
 {

@@ -184,9 +184,9 @@ terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int least, int most,
     return cost;
 }
 
-/* Returns the cheapest shift of a group, at most `max_shift`, and its cost: the
- * sums of terp_cost_of_shift for all shifts, each of which follows from that of
- * the shift before. */
+/* Returns the cheapest shift of a group, at most `max_shift`, and its cost. The
+ * costs equal those of terp_cost_of_shift. The cost of a shift follows from the
+ * cost of the shift before. */
 static inline TERP_HOST_DEVICE int
 terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
                     unsigned escape_nbytes, uint64_t *cost_ret)

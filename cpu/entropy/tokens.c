@@ -311,7 +311,7 @@ is_longer_token(uint64_t found)
 }
 
 /* Fills the look-up items of all bits that begin with this codeword by single
- * tokens, and lists the lengths of these; 0: the token is longer. */
+ * tokens, and lists the lengths of the tokens; 0: the token is longer. */
 static void
 fill_lookup(uint64_t *lookup, uint8_t *lengths, unsigned number, int length,
             unsigned codeword)

@@ -174,8 +174,8 @@ specials_of_word(const uint64_t *mask_words, uint64_t at)
     return mask_words == NULL ? 0 : mask_words[at / WORD_NPOINTS];
 }
 
-/* Sets numbers of special points, which have no remainder, to 0, and those from
- * `n` on. */
+/* Sets numbers to 0: those of special points, which have no remainder, and all
+ * numbers from `n` on. */
 TERP_INLINE void
 clear_numbers(uint64_t specials, uint64_t n, WORD numbers[WORD_NPOINTS])
 {

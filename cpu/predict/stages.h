@@ -399,9 +399,9 @@ struct cpu_stages {
     /* Groups of `n` differences, at most TERP_SHIFT_GROUP_NVALUES.
      * `split_shift` chooses a group's zeros, if it may have them, and its
      * shift, which it returns; it makes symbols of the codes above the shift.
-     * `put_below_shift` writes what is below, and `join_shift` makes the
-     * differences. CPU_BITS_PADDING_NBYTES after the bytes are written or read,
-     * too. */
+     * `put_below_shift` writes the bits below the shift, and `join_shift` makes
+     * the differences. CPU_BITS_PADDING_NBYTES after the bytes are written or
+     * read, too. */
     int (*split_shift)(const void *differences, uint64_t n, bool has_zeros,
                        const struct cpu_quantizer *quantizer, int *nzeros_ret,
                        uint16_t *symbols_ret);

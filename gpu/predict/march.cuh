@@ -18,9 +18,8 @@
  * Tiles are *even* or *ragged*. Even tiles are faster, but they need even
  * extents, values that begin at a multiple of 16 bytes and, when encoding, no
  * special values. Ragged tiles (gpu/predict/spline_march_ragged.cuh) serve all
- * other chunks: the last cubes may have no odd points, and values, coarse
- * points and symbols are read and written one by one where they are not
- * aligned. */
+ * other chunks. Their last cubes may have no odd points. They read and write
+ * values, coarse points and unaligned symbols one by one. */
 #pragma once
 
 #include "gpu/predict/spline_values.cuh"
@@ -312,7 +311,7 @@ value_of(unsigned reach, const struct line<T, npoints> &line)
 
 /* Where a thread's symbols of a class are, counted in one plane of the class:
  * `before` symbols are in the boxes before the thread's, `box_plane` in its own
- * box, and `in_box` of these before its own symbol. See symbol_at. */
+ * box. In its own box, `in_box` symbols are before its own. See symbol_at. */
 struct alignas(16) symbol_place {
     uint32_t before, box_plane, in_box;
 };

@@ -1017,8 +1017,8 @@ many_values_on_the_device_move_in_parts(void **state)
     }
 }
 
-/* Parts end where chunks end, if they can. Values are exact: what a chunk
- * becomes under a bound depends on what was decoded before. */
+/* Parts end where chunks end, if they can. Values are exact, because
+ * under a bound a chunk's values depend on those that were decoded before. */
 static void
 chunks_on_the_device_move_in_parts(void **state)
 {

@@ -207,7 +207,7 @@ add_part(const struct compare_walk *walk, struct sum *sum,
     sum->judged = true;
 }
 
-/* A chunk of which several parts exceed their bounds counts once. */
+/* A chunk counts once, even if several of its parts exceed their bounds. */
 static void
 add_step(struct compare_walk *walk, struct sum *sum,
          const struct compare_bounds *bounds)
