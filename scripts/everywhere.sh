@@ -137,7 +137,8 @@ check_streams() { # TARGET FOLDER RUNNER...
     local build=$2/wheel-build program=$2/stream_digest.exe
     "$top/cmake/zig/cc" -target "$1" -O3 -s -std=c11 -ffp-contract=off -I. \
         -Icodec/api -I"$2/prefix/include" -o "$program" \
-        h5tests/codec/stream_digest.c h5tests/support/fields.c \
+        h5tests/codec/stream_digest.c h5tests/support/environment.c \
+        h5tests/support/fields.c \
         h5tests/support/modes.c \
         "$build/codec/libterp_codec.a" "$build/codebooks/libterp_codebooks.a" \
         -lm -lpthread
