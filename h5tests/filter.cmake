@@ -185,7 +185,7 @@ terp_use_hdf5_headers(test_filter_dataset)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_filter_program filter/test_filter_program.c
     ${PROJECT_SOURCE_DIR}/filter/plugin/program.c)
-  foreach(call open fstat mmap dladdr)
+  foreach(call open fstat mmap)
     target_link_options(test_filter_program PRIVATE -Wl,--wrap=${call})
   endforeach()
   target_link_libraries(test_filter_program PRIVATE ${CMAKE_DL_LIBS})

@@ -16,19 +16,46 @@
  * the final 0; snprintf would cut a longer name, which is then not found. */
 #define MAX_SYMBOL_NBYTES 64
 
+/* The path of the file that holds `caller`; NULL: none. dladdr reads all
+ * symbols of the file, which takes longer than a small chunk, so the last
+ * answer is kept until a library is unloaded. */
+static const char *
+find_path(const void *caller)
+{
+    static _Thread_local struct {
+        const void *caller;
+        const char *path;
+        uint64_t nunloaded;
+    } last;
+    uint64_t nunloaded;
+    Dl_info info;
+
+    const bool is_known = terp_program_count_unloaded(&nunloaded);
+    if (is_known && last.caller == caller && last.nunloaded == nunloaded)
+        return last.path;
+    if (dladdr(caller, &info) == 0)
+        return NULL;
+    if (is_known) {
+        last.caller = caller;
+        last.path = info.dli_fname;
+        last.nunloaded = nunloaded;
+    }
+    return info.dli_fname;
+}
+
 void
 terp_host_open(const void *caller, struct terp_host *host_ret)
 {
-    Dl_info info;
+    const char *path = find_path(caller);
 
     *host_ret = (struct terp_host){
         NULL, false, "unknown; a fully static program needs terp::h5z_linked"};
-    if (dladdr(caller, &info) == 0 || info.dli_fname == NULL)
+    if (path == NULL)
         return;
-    host_ret->path = info.dli_fname;
+    host_ret->path = path;
     host_ret->is_program = terp_program_holds(caller);
-    host_ret->module = dlopen(host_ret->is_program ? NULL : info.dli_fname,
-                              RTLD_LAZY | RTLD_NOLOAD);
+    host_ret->module =
+        dlopen(host_ret->is_program ? NULL : path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 void

@@ -2,8 +2,8 @@
  *
  * A process may hold several libhdf5, some with every symbol renamed. So the
  * plugin is linked to none of them: host.c finds the library that called the
- * plugin, again in each call, and keeps nothing between calls. Programs that
- * are linked to an HDF5 have linked_host.c instead. */
+ * plugin, again in each call. Programs that are linked to an HDF5 have
+ * linked_host.c instead. */
 #pragma once
 
 #include <stdbool.h>

@@ -22,17 +22,49 @@ struct elf {
     size_t nbytes;
 };
 
-/* The kernel tells the program's entry point. */
+/* How far the loader has moved the program, whose headers say where they were
+ * linked to be. */
+static uintptr_t
+find_base(const ElfW(Phdr) * headers, size_t nheaders)
+{
+    for (size_t i = 0; i < nheaders; i++)
+        if (headers[i].p_type == PT_PHDR)
+            return (uintptr_t)headers - headers[i].p_vaddr;
+    return 0; /* linked for fixed addresses */
+}
+
+/* The kernel tells where the program's headers are. dladdr would read all of
+ * the program's symbols. */
 bool
 terp_program_holds(const void *address)
 {
-    Dl_info program, found;
-    const uintptr_t entry_at = getauxval(AT_ENTRY);
-    const void *entry;
+    const uintptr_t headers_at = getauxval(AT_PHDR);
+    const size_t nheaders = getauxval(AT_PHNUM);
+    const ElfW(Phdr) * headers;
 
-    memcpy(&entry, &entry_at, sizeof entry);
-    return dladdr(entry, &program) != 0 && dladdr(address, &found) != 0 &&
-           found.dli_fbase == program.dli_fbase;
+    memcpy(&headers, &headers_at, sizeof headers_at);
+    if (headers == NULL)
+        return false;
+    const uintptr_t at = (uintptr_t)address - find_base(headers, nheaders);
+    for (size_t i = 0; i < nheaders; i++)
+        if (headers[i].p_type == PT_LOAD && at >= headers[i].p_vaddr &&
+            at - headers[i].p_vaddr < headers[i].p_memsz)
+            return true;
+    return false;
+}
+
+static int
+read_nunloaded(struct dl_phdr_info *info, size_t nbytes, void *nunloaded)
+{
+    (void)nbytes;
+    *(uint64_t *)nunloaded = info->dlpi_subs;
+    return 1;
+}
+
+bool
+terp_program_count_unloaded(uint64_t *n_ret)
+{
+    return dl_iterate_phdr(read_nunloaded, n_ret) == 1;
 }
 
 /* `count` items of `item_nbytes` at offset `at`; NULL when the file is shorter.
