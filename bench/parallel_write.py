@@ -9,7 +9,8 @@ engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
 `nz` is the extent share one such field out.
 
 Ways: the filter on the CPU, one thread a process; the filter with the device;
-and, if the HDF5 of the program has connectors, terp's connector. With --cudart
+and, if the HDF5 of the program has connectors, terp's connector, also with
+TERP_MPI_WRITES=disjoint ("disjoint"). With --cudart
 (libcudart.so) the values are in device memory for the device's ways, and each
 is measured with 1 to --devices GPUs. The filter's times then contain copies to
 and from the host, which HDF5 needs.
@@ -37,7 +38,9 @@ CONNECTOR = {"HDF5_VOL_CONNECTOR": "terp", "TERP_VERBOSE": "1"}
 APART = ["sh", "-c", 'exec "$@" 2>"$0/rank_${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"']
 STEP = re.compile(r"ratio (\S+),.* (\S+) s to write, (\S+) s to read")
 ENGINE = re.compile(r"engine (.*?), threads")
-AHEAD = re.compile(r"(\d+) of (\d+) chunks were encoded ahead.*CUDA")
+AHEAD = {
+    "connector": re.compile(r"(\d+) of \d+ chunks were encoded ahead.*CUDA"),
+    "disjoint": re.compile(r"(\d+) chunks were encoded ahead, and.*CUDA")}
 
 
 def write(args, nprocesses, nz, nsteps, device, **environment):
@@ -77,10 +80,10 @@ def require_devices(args, nprocesses, **environment):
         sys.exit("parallel_write.py: not the expected devices")
 
 
-def require_ahead(nz, args, said):
-    found = AHEAD.findall(said)
+def require_ahead(nz, args, way, said):
+    found = AHEAD[way].findall(said)
     nchunks = -(-nz // args.chunk) * (-(-args.extent // args.chunk)) ** 2
-    if sum(int(ntaken) for ntaken, _ in found) != NSTEPS * nchunks:
+    if sum(map(int, found)) != NSTEPS * nchunks:
         sys.exit(f"parallel_write.py: not all are encoded ahead: {found}")
 
 
@@ -90,18 +93,18 @@ def measure(args, nprocesses, ndevices, way):
     if ndevices:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(
             map(str, range(ndevices)))
-    if way == "connector":
-        environment.update(CONNECTOR)
+    if way in AHEAD:
+        environment.update(CONNECTOR, TERP_MPI_WRITES=way)
     elif ndevices:
         require_devices(args, nprocesses, **environment)
     layers = [nprocesses * args.extent]
-    if way == "connector" and nprocesses > 1:
+    if way in AHEAD and nprocesses > 1:
         layers.append(args.extent)
     for nz in layers:
         steps, said = write(args, nprocesses, nz, NSTEPS if ndevices else 2,
                             ndevices > 0, **environment)
-        if way == "connector":
-            require_ahead(nz, args, said)
+        if way in AHEAD:
+            require_ahead(nz, args, way, said)
         ratio, written, read = map(statistics.median, zip(*steps[1:]))
         gb = 4e-9 * nz * args.extent ** 2
         yield (nz, args.extent, args.chunk, nprocesses, ndevices,
@@ -121,7 +124,7 @@ def main():
     parser.add_argument("--cudart")
     parser.add_argument("--devices", type=int, default=1)
     args = parser.parse_args()
-    ways = ["filter"] + ["connector"] * has_connector(args)
+    ways = ["filter"] + list(AHEAD) * has_connector(args)
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow("nz ny_nx chunk processes devices memory way ratio write_s "
                    "read_s write_gb_per_s read_gb_per_s".split())

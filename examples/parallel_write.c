@@ -147,6 +147,8 @@ create(hid_t file, const hsize_t *dims, double bound)
     for (int d = 0; d < RANK; d++)
         chunk[d] = dims[d] < chunk_dim ? dims[d] : chunk_dim;
     H5Pset_chunk(dcpl, RANK, chunk);
+    /* Every value is written. */
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
     need(H5Zfilter_avail(H5Z_FILTER_TERP) > 0 ? 0 : -1,
          "find the terp filter: HDF5_PLUGIN_PATH must name the directory that "
          "holds it");

@@ -88,12 +88,12 @@ endif()
 # tables, so the test works with HDF5 versions that lack them.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
-  foreach(name ahead batches chunks create dataset device info library object pass
-          pending plan plugin request rules selection split)
+  foreach(name ahead batches chunks create dataset device info library marks object
+          pass pending plan plugin request rules selection split)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
-  foreach(name call coding dataset errors h5z_terp history host opened overwrite
-          pipeline prepared program)
+  foreach(name call coding dataset errors h5z_terp history host marks opened
+          overwrite pipeline prepared program)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
   endforeach()
   foreach(name calls transfers)
@@ -109,7 +109,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     terp_wrap_allocations(test_vol_${name})
     target_compile_definitions(test_vol_${name}
       PRIVATE TERP_LINKED VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
-              VOL_CHUNK_NVALUES=512 VOL_DEVICE_MIN_NBYTES=16)
+              VOL_CHUNK_NVALUES=512 VOL_HELD_MIN_NBYTES=16)
     foreach(call terp_host_find terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
     endforeach()
@@ -121,6 +121,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     if(name STREQUAL "transfers")
       target_link_options(test_vol_transfers
                           PRIVATE -Wl,--wrap=terp_prepared_take
+                                  -Wl,--wrap=terp_marks_take
                                   -Wl,--wrap=terp_history_find)
     endif()
     if(name STREQUAL "calls")

@@ -75,7 +75,7 @@ run_plugin() { # COMPILER FOLDER RUNNER...
     "$1" -O3 -std=c11 -ffp-contract=off -fPIC -shared -I. -Icodec/api \
         -isystem "$root/usr/include/hdf5/serial" -o "$2/plugin/libh5zterp.so" \
         filter/plugin/{call,coding,dataset,errors,h5z_terp,history,host}.c \
-        filter/plugin/{nczarr,opened,overwrite,pipeline,prepared,program}.c \
+        filter/plugin/{marks,nczarr,opened,overwrite,pipeline,prepared,program}.c \
         filter/plugin/zarr_json.c filter/{container,members,types}.c \
         "$2/codec/libterp_codec.a" "$2/codebooks/libterp_codebooks.a" -lm \
         -lpthread -ldl -Wl,--version-script=filter/plugin/plugin.map

@@ -8,13 +8,8 @@
 #include "filter/plugin/call.h"
 #include "vol/plan.h"
 
-/* Bounds the values of a window: enough chunks for all threads or a device. The
- * streams of a window stay in memory until HDF5 has asked for them. */
-#ifndef VOL_AHEAD_NBYTES
-#define VOL_AHEAD_NBYTES (UINT64_C(64) << 20)
-#endif
-
 /* A transfer. Chunks [first, first + n) of its block, the window, are encoded.
+ * Their streams stay in memory until HDF5 has asked for them.
  * HDF5 has asked for `nasked` chunks since, and probably asks for chunk `next`
  * next. */
 struct vol_ahead {
@@ -155,31 +150,6 @@ say(const void *caller, const struct vol_ahead *ahead, const char *reason)
     terp_host_close(&call.host);
 }
 
-/* Starts a run, whose memory holds a window. */
-static enum terp_status
-start(const void *caller, const struct vol_transfer *transfer,
-      struct vol_ahead *ahead)
-{
-    const struct terp_run_result result = {.size = sizeof result};
-    struct terp_call call;
-
-    terp_call_begin(caller, &call);
-    ahead->options = call.options;
-    terp_host_close(&call.host);
-    vol_batches_choose_threads(&ahead->options);
-    if (transfer->on_device)
-        ahead->options.memory = TERP_MEMORY_DEVICE;
-    enum terp_status st = terp_run_begin(&ahead->options, &result, &ahead->run);
-    return st == TERP_OK
-               ? terp_h5_batch_make(&ahead->run, &ahead->block,
-                                    VOL_AHEAD_NBYTES,
-                                    ahead->run.engine == TERP_ENGINE_CPU
-                                        ? (uint64_t)ahead->run.cpu.nthreads
-                                        : UINT64_MAX,
-                                    &ahead->batch)
-               : st;
-}
-
 static void
 free_one(struct vol_ahead *ahead)
 {
@@ -219,7 +189,8 @@ vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
     made->src = (const uint8_t *)transfer->src + skipped_nbytes;
     made->values = (const uint8_t *)values + skipped_nbytes;
     made->nchunks = terp_array_nchunks(&made->block.array);
-    if (start(caller, transfer, made) != TERP_OK) {
+    if (vol_batches_start(caller, transfer, &made->block, &made->options,
+                          &made->run, &made->batch) != TERP_OK) {
         free_one(made);
         return;
     }

@@ -4,12 +4,23 @@
 
 #include <stdlib.h>
 
+#include "codec/api/budget.h"
 #include "codec/api/processor.h"
 #include "filter/container.h"
-#include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
 #include "filter/plugin/call.h"
 #include "vol/plan.h"
+
+/* The connector may hold this much whatever TERP_MAX_MEMORY is: with less, HDF5
+ * would need too many calls. Tests set a smaller value. */
+#ifndef VOL_HELD_MIN_NBYTES
+#define VOL_HELD_MIN_NBYTES (UINT64_C(64) << 10)
+#endif
+
+/* Bounds the values of a window. */
+#ifndef VOL_AHEAD_NBYTES
+#define VOL_AHEAD_NBYTES (UINT64_C(64) << 20)
+#endif
 
 /* ---- the native connector's chunks ---- */
 
@@ -104,6 +115,41 @@ vol_batches_choose_threads(struct terp_run_options *options)
 
     if (text == NULL || *text == '\0')
         options->nthreads = terp_processor_count();
+}
+
+uint64_t
+vol_batches_held_cap(void)
+{
+    uint64_t limit_nbytes;
+
+    (void)terp_budget_limit(&limit_nbytes);
+    return limit_nbytes == UINT64_MAX               ? UINT64_MAX
+           : limit_nbytes / 8 < VOL_HELD_MIN_NBYTES ? VOL_HELD_MIN_NBYTES
+                                                    : limit_nbytes / 8;
+}
+
+enum terp_status
+vol_batches_start(const void *caller, const struct vol_transfer *transfer,
+                  const struct terp_h5_block *block,
+                  struct terp_run_options *options_ret, struct terp_run *run,
+                  struct terp_h5_batch *batch)
+{
+    const struct terp_run_result result = {.size = sizeof result};
+    struct terp_call call;
+
+    terp_call_begin(caller, &call);
+    *options_ret = call.options;
+    terp_host_close(&call.host);
+    vol_batches_choose_threads(options_ret);
+    if (transfer->on_device)
+        options_ret->memory = TERP_MEMORY_DEVICE;
+    enum terp_status st = terp_run_begin(options_ret, &result, run);
+    return st == TERP_OK ? terp_h5_batch_make(run, block, VOL_AHEAD_NBYTES,
+                                              run->engine == TERP_ENGINE_CPU
+                                                  ? (uint64_t)run->cpu.nthreads
+                                                  : UINT64_MAX,
+                                              batch)
+                         : st;
 }
 
 static enum terp_status

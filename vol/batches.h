@@ -1,7 +1,7 @@
 /* Moves whole chunks of datasets whose only filter is terp, many at once. */
 #pragma once
 
-#include "filter/h5/block.h"
+#include "filter/h5/batch.h"
 #include "vol/object.h"
 
 /* One dataset of a call of H5Dwrite or H5Dread. */
@@ -37,6 +37,20 @@ struct vol_storage {
 
 /* The native connector's chunks, as a block's storage. */
 extern const struct terp_h5_storage vol_batches_storage;
+
+/* Begins to encode a block ahead of HDF5, in windows: batches of enough chunks
+ * for all threads or a device. The caller frees the batch, if its run is not
+ * NULL, whatever the result. */
+enum terp_status
+vol_batches_start(const void *caller, const struct vol_transfer *transfer,
+                  const struct terp_h5_block *block,
+                  struct terp_run_options *options_ret, struct terp_run *run,
+                  struct terp_h5_batch *batch);
+
+/* The most bytes that the connector holds while HDF5 calls the filter: an
+ * eighth of TERP_MAX_MEMORY, so that the rest is for the filter. */
+uint64_t
+vol_batches_held_cap(void);
 
 /* Uses all CPUs unless the user sets TERP_NUM_THREADS. */
 void

@@ -11,6 +11,7 @@
 #include "vol/batches.h"
 #include "vol/create.h"
 #include "vol/device.h"
+#include "vol/marks.h"
 #include "vol/pending.h"
 #include "vol/plan.h"
 
@@ -63,6 +64,7 @@ struct rest {
     struct vol_staged *staged; /* of each dataset */
     uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
     struct vol_ahead *ahead;
+    struct vol_marks *marks; /* instead of the values of the only dataset */
 };
 
 static void
@@ -151,6 +153,45 @@ stage(const void *caller, const struct vol_transfer *transfer,
     return VOL_LEFT;
 }
 
+/* Whether HDF5 moves the values independently of other processes. */
+static bool
+is_independent(const void *caller, hid_t dxpl)
+{
+    herr_t (*get_mode)(hid_t, int *);
+    struct terp_host host;
+    int mode = 0; /* H5FD_MPIO_INDEPENDENT */
+
+    terp_host_open(caller, &host);
+    const bool is_known = terp_host_find(&host, "H5Pget_dxpl_mpio", &get_mode);
+    terp_host_close(&host);
+    return is_known && get_mode(dxpl, &mode) >= 0 && mode == 0;
+}
+
+/* Whether no other process writes to the chunks of the request's only dataset.
+ */
+static bool
+writes_alone(const void *caller, const struct request *request)
+{
+    const struct vol_object *first = request->datasets[0];
+
+    return request->count == 1 && request->src != NULL && first->is_shared &&
+           vol_marks_are_wanted() && !is_independent(caller, request->dxpl);
+}
+
+/* Lets HDF5 write marks instead of values. False: HDF5 needs the values. */
+static bool
+mark(const void *caller, const struct vol_transfer *transfer, struct rest *rest)
+{
+    rest->marks = vol_marks_make(caller, transfer);
+    rest->src[0] = vol_marks_values(rest->marks, &rest->mem_spaces[0],
+                                    &rest->file_spaces[0]);
+    rest->under[0] = transfer->dataset->under;
+    rest->types[0] = transfer->type;
+    rest->none[0] = H5I_INVALID_HID;
+    rest->count = rest->src[0] != NULL;
+    return rest->count == 1;
+}
+
 /* Moves the datasets that can go in batches, and lists the rest, with values in
  * host memory. */
 static herr_t
@@ -159,6 +200,8 @@ move_batches(const void *caller, const struct request *request,
 {
     for (size_t i = 0; i < request->count; i++) {
         struct vol_transfer transfer = transfer_of(caller, request, i);
+        if (writes_alone(caller, request) && mark(caller, &transfer, rest))
+            break;
         const enum vol_moved moved = vol_batches_move(caller, &transfer);
         if (moved == VOL_FAILED)
             return -1;
@@ -208,20 +251,6 @@ end_rest(const void *caller, const struct vol_library *library,
     return is_copied ? result : -1;
 }
 
-/* Whether HDF5 moves the values independently of other processes. */
-static bool
-is_independent(const void *caller, hid_t dxpl)
-{
-    herr_t (*get_mode)(hid_t, int *);
-    struct terp_host host;
-    int mode = 0; /* H5FD_MPIO_INDEPENDENT */
-
-    terp_host_open(caller, &host);
-    const bool is_known = terp_host_find(&host, "H5Pget_dxpl_mpio", &get_mode);
-    terp_host_close(&host);
-    return is_known && get_mode(dxpl, &mode) >= 0 && mode == 0;
-}
-
 /* Names the remedy where a write failed that HDF5 refuses: an independent write
  * through MPI to a dataset with filters, which a rule may have set. */
 static void
@@ -266,7 +295,7 @@ serve(const void *caller, const struct request *request, void **req)
         return -1;
     herr_t result = move_batches(caller, request, &rest);
     vol_ahead_begin(rest.ahead);
-    terp_prepared_hold(rest.held_nbytes);
+    terp_prepared_hold(rest.held_nbytes + vol_marks_begin(rest.marks));
     if (result >= 0 && rest.count > 0 && request->src != NULL)
         result = library->H5VLdataset_write(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
@@ -277,6 +306,8 @@ serve(const void *caller, const struct request *request, void **req)
             rest.file_spaces, request->dxpl, rest.dst, req);
     terp_prepared_hold(0);
     vol_ahead_end(caller, rest.ahead);
+    if (!vol_marks_end(caller, library, result >= 0, rest.marks))
+        result = -1;
     if (result < 0 && request->src != NULL)
         say_independent(caller, request);
     vol_object_take_request(first, req);

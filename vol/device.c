@@ -4,17 +4,10 @@
 
 #include <stdlib.h>
 
-#include "codec/api/budget.h"
 #include "codec/api/memory.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/prepared.h"
 #include "vol/split.h"
-
-/* Copies are not smaller than this, whatever TERP_MAX_MEMORY is: HDF5 would
- * need too many calls. Tests set a smaller value. */
-#ifndef VOL_DEVICE_MIN_NBYTES
-#define VOL_DEVICE_MIN_NBYTES (UINT64_C(64) << 10)
-#endif
 
 /* Begins a call on device memory. False if no CUDA engine is available. */
 static bool
@@ -85,21 +78,10 @@ memory_nbytes(const struct vol_transfer *transfer, uint64_t *nbytes_ret)
 
 /* ---- parts ---- */
 
-static uint64_t
-cap_nbytes(void)
-{
-    uint64_t limit_nbytes;
-
-    (void)terp_budget_limit(&limit_nbytes);
-    return limit_nbytes == UINT64_MAX                 ? UINT64_MAX
-           : limit_nbytes / 8 < VOL_DEVICE_MIN_NBYTES ? VOL_DEVICE_MIN_NBYTES
-                                                      : limit_nbytes / 8;
-}
-
 bool
 vol_device_fits(const struct vol_transfer *transfer, uint64_t held_nbytes)
 {
-    const uint64_t cap = cap_nbytes();
+    const uint64_t cap = vol_batches_held_cap();
     uint64_t nbytes;
 
     return !memory_nbytes(transfer, &nbytes) ||
@@ -161,7 +143,7 @@ vol_device_move_parts(const void *caller, const struct vol_transfer *transfer)
         return VOL_LEFT;
     while (moved == VOL_MOVED && split.nleft > 0) {
         /* HDF5 then moves all values, including those of earlier parts. */
-        if (!vol_split_next(&split, cap_nbytes(), &part)) {
+        if (!vol_split_next(&split, vol_batches_held_cap(), &part)) {
             moved = VOL_LEFT;
             break;
         }

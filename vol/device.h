@@ -17,7 +17,7 @@ struct vol_staged {
 };
 
 /* Whether a copy of the transfer's memory, beside copies of `held_nbytes`, is
- * small: an eighth of TERP_MAX_MEMORY, so that the rest is for the filter. */
+ * small (vol_batches_held_cap). */
 bool
 vol_device_fits(const struct vol_transfer *transfer, uint64_t held_nbytes);
 

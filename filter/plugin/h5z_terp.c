@@ -20,6 +20,7 @@
 #include "codec/format/environment.h"
 #include "filter/plugin/coding.h"
 #include "filter/plugin/dataset.h"
+#include "filter/plugin/marks.h"
 #include "filter/plugin/opened.h"
 #include "filter/plugin/overwrite.h"
 #include "filter/plugin/pipeline.h"
@@ -367,6 +368,30 @@ set_bytes(struct terp_cd *cd, size_t nbytes)
         (struct terp_chunk){.type = TERP_BYTES, .rank = 1, .dims = {nbytes}};
 }
 
+/* The stream that stands for a marked chunk, or 0. A mark of another process is
+ * coded like values, because other processes would wait for ever if the filter
+ * failed here; the connector then fails after the call. */
+static size_t
+write_marked(const struct terp_call *call, size_t nbytes, size_t *buf_size,
+             void **buf)
+{
+    static const char reason[] = "processes write to the same chunk, in spite "
+                                 "of TERP_MPI_WRITES=disjoint";
+    void *stream;
+    uint64_t stream_nbytes = 0;
+    const enum terp_mark mark =
+        terp_marks_take(*buf, nbytes, &stream, &stream_nbytes);
+
+    if (mark == TERP_MARK_FOUND) {
+        say_written(call, terp_marks_offered()->result, stream, stream_nbytes);
+        exchange(call, stream, stream_nbytes, buf_size, buf);
+    } else if (mark == TERP_MARK_FOREIGN) {
+        REPORT(call, SKIPPED, reason, "the values of a chunk are lost: %s",
+               reason);
+    }
+    return stream_nbytes;
+}
+
 /* A chunk that cannot be compressed is still stored: HDF5 skips an optional
  * filter, and a mandatory one stores the bytes in a frame of terp. */
 static size_t
@@ -382,7 +407,10 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
     const struct terp_words words = {cd_nelmts, cd_values};
     bool is_rewrite;
     uint64_t old_nbytes = 0;
+    const size_t marked_nbytes = write_marked(call, nbytes, buf_size, buf);
 
+    if (marked_nbytes > 0)
+        return marked_nbytes;
     enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
     if (st == TERP_OK)
         old_nbytes = terp_overwrite_take(&cd, cd_nelmts, cd_values, *buf);
@@ -478,6 +506,22 @@ is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
     return false;
 }
 
+/* Where every value of a chunk that HDF5 decodes will be replaced, gives HDF5
+ * memory for the values. False: the stream must be decoded. */
+static bool
+skip_decoding(const struct terp_call *call, uint64_t chunk_nbytes,
+              size_t *buf_size, void **buf)
+{
+    const struct terp_marks *marks = terp_marks_offered();
+
+    if (marks == NULL || !marks->replace_all || chunk_nbytes == 0)
+        return false;
+    void *values = terp_host_allocate(&call->host, chunk_nbytes);
+    if (values != NULL)
+        exchange(call, values, chunk_nbytes, buf_size, buf);
+    return values != NULL;
+}
+
 static size_t
 read_chunk(const struct terp_call *call, size_t cd_nelmts,
            const unsigned *cd_values, size_t nbytes, size_t *buf_size,
@@ -497,6 +541,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         cd.persisted && terp_cd_is_coded(&cd);
     if (is_known)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
+    if (skip_decoding(call, expected_nbytes, buf_size, buf))
+        return expected_nbytes;
 
     enum terp_status st = terp_coding_read(*buf, nbytes, &coded);
     if (st == TERP_OK)

@@ -32,15 +32,17 @@ static const struct pattern {
     bool is_alone;   /* the first process has all values */
     bool is_double;  /* in memory */
     bool is_independent;
+    bool is_repeated; /* every process writes all values */
     int nwrites;
 } patterns[] = {
-    {"chunks", true, false, false, false, false, 1},
-    {"shared", true, true, false, false, false, 1},
-    {"alone", true, false, true, false, false, 1},
-    {"double", true, false, false, true, false, 1},
-    {"again", true, false, false, false, false, 3},
-    {"plain", false, false, false, false, false, 1},
-    {"independent", false, false, false, false, true, 1},
+    {"chunks", true, false, false, false, false, false, 1},
+    {"shared", true, true, false, false, false, false, 1},
+    {"alone", true, false, true, false, false, false, 1},
+    {"double", true, false, false, true, false, false, 1},
+    {"again", true, false, false, false, false, false, 3},
+    {"plain", false, false, false, false, false, false, 1},
+    {"independent", false, false, false, false, true, false, 1},
+    {"repeated", true, false, false, false, false, true, 1},
 };
 
 static void
@@ -72,6 +74,8 @@ layer_of(const struct pattern *pattern, int rank)
     int nranks;
 
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    if (pattern->is_repeated)
+        return 0;
     if (pattern->is_alone)
         return rank == 0 ? 0 : dims[0];
     const hsize_t layer = nunits * (hsize_t)rank / (hsize_t)nranks * unit;
@@ -133,9 +137,10 @@ open_share(hid_t dataset, const struct pattern *pattern)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     const hsize_t first = layer_of(pattern, rank);
-    const hsize_t end = rank == nranks - 1 || pattern->is_alone
-                            ? dims[0]
-                            : layer_of(pattern, rank + 1);
+    const hsize_t end =
+        rank == nranks - 1 || pattern->is_alone || pattern->is_repeated
+            ? dims[0]
+            : layer_of(pattern, rank + 1);
     struct share share = {.first = {first, 0, 0},
                           .count = {end - first, dims[1], dims[2]},
                           .space = H5Dget_space(dataset),

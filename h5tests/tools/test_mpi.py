@@ -146,6 +146,43 @@ class ParallelTest(unittest.TestCase):
                         # reads such chunks before it writes them.
                         self.assertGreater(ntaken, 10 * 3 * 3)
 
+    def test_marks_stand_for_values(self):
+        self.ask_for_connector()
+        sums = re.compile(r"sum (\d+)")
+        marked = re.compile(r"(\d+) chunks were encoded ahead, and HDF5 gets")
+        disjoint = {"HDF5_VOL_CONNECTOR": "terp", "TERP_MPI_WRITES": "disjoint"}
+        for pattern in "chunks", "shared", "alone", "double":
+            for nranks in 1, 2, 3, 4:
+                want, alone, _ = self.run_pattern(nranks, pattern)
+                got, said, _ = self.run_pattern(nranks, pattern, **disjoint)
+                self.assertEqual(got, want, (pattern, nranks))
+                self.assertEqual(sums.findall(said), sums.findall(alone))
+                if pattern in ("chunks", "alone"):
+                    self.assertEqual(sum(map(int, marked.findall(said))),
+                                     10 * 3 * 3)
+        # The filter alone keeps what was beyond the dataset's end.
+        for nranks in 1, 2, 4:
+            want, _, path = self.run_pattern(nranks, "again")
+            with h5py.File(path) as file:
+                want = file["field"][()]
+            _, said, path = self.run_pattern(nranks, "again", **disjoint)
+            self.assertEqual(sum(map(int, marked.findall(said))),
+                             3 * 10 * 3 * 3)
+            with h5py.File(path) as file:
+                self.assertLessEqual(np.abs(file["field"][()] - want).max(),
+                                     2e-3)
+
+    def test_marks_of_the_same_chunk_are_an_error(self):
+        self.ask_for_connector()
+        disjoint = {"HDF5_VOL_CONNECTOR": "terp", "TERP_MPI_WRITES": "disjoint"}
+        for nranks in 2, 3:
+            _, said, _ = self.run_pattern(nranks, "repeated",
+                                          HDF5_VOL_CONNECTOR="terp")
+            self.assertNotIn("refused", said)
+            _, said, _ = self.run_pattern(nranks, "repeated", **disjoint)
+            self.assertIn("refused", said)
+            self.assertIn("in spite of TERP_MPI_WRITES=disjoint", said)
+
     def ask_for_device(self):
         """The CUDA runtime, and the environment for values in its memory."""
         self.ask_for_connector()
@@ -172,6 +209,11 @@ class ParallelTest(unittest.TestCase):
                 ntaken = sum(map(int, ahead.findall(said)))
                 if pattern in ("chunks", "alone"):
                     self.assertEqual(ntaken, 5 * 2 * 2)
+                got, said, _ = self.run_pattern(nranks, pattern, runtime,
+                                                TERP_MPI_WRITES="disjoint",
+                                                **device)
+                self.assertEqual(got, want, (pattern, nranks))
+                self.assertEqual(sums.findall(said), sums.findall(alone))
 
     def test_processes_on_devices_write_the_chunks_of_one(self):
         runtime, device = self.ask_for_device()

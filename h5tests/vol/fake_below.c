@@ -646,19 +646,17 @@ PLAIN(herr_t, H5get_libversion, -1,
 static void *
 fake_H5allocate_memory(size_t nbytes, hbool_t clear)
 {
-    (void)clear;
     if (fake_below_fails("H5allocate_memory"))
         return NULL;
     fake_below.nobjects++;
-    return malloc(nbytes);
+    return H5allocate_memory(nbytes, clear);
 }
 
 static herr_t
 fake_H5free_memory(void *at)
 {
     fake_below.nobjects--;
-    free(at);
-    return 0;
+    return H5free_memory(at);
 }
 
 PLAIN(herr_t, H5Eauto_is_v2, -1, (hid_t stack, unsigned *is_ret),

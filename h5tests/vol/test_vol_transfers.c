@@ -10,6 +10,7 @@
 #include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/history.h"
 #include "filter/plugin/host.h"
+#include "filter/plugin/marks.h"
 #include "h5tests/engine/fake_cuda_engine.h"
 #include "h5tests/support/allocations.h"
 #include "h5tests/support/cases.h"
@@ -49,6 +50,11 @@ bool
 __wrap_terp_prepared_take(size_t, const unsigned *, const void *, void *,
                           uint64_t *);
 
+enum terp_mark
+__real_terp_marks_take(const void *, uint64_t, void **, uint64_t *);
+enum terp_mark
+__wrap_terp_marks_take(const void *, uint64_t, void **, uint64_t *);
+
 struct terp_remembered *
 __real_terp_history_find(size_t, const unsigned *, const struct terp_chunk *,
                          const void *);
@@ -58,6 +64,9 @@ __wrap_terp_history_find(size_t, const unsigned *, const struct terp_chunk *,
 
 /* Chunks for which the filter found a stream that was encoded ahead. */
 static int ntaken;
+
+/* Streams that the filter gave to HDF5 for marks. */
+static int nmarked;
 
 /* The filter remembers no decoded streams. Which streams it finds depends on
  * addresses, and it asks for streams that were encoded ahead only if it finds
@@ -83,6 +92,17 @@ __wrap_terp_prepared_take(size_t nwords, const unsigned *words,
 
     ntaken += is_taken;
     return is_taken;
+}
+
+enum terp_mark
+__wrap_terp_marks_take(const void *chunk, uint64_t nbytes, void **stream_ret,
+                       uint64_t *stream_nbytes_ret)
+{
+    const enum terp_mark mark =
+        __real_terp_marks_take(chunk, nbytes, stream_ret, stream_nbytes_ret);
+
+    nmarked += mark == TERP_MARK_FOUND;
+    return mark;
 }
 
 bool
@@ -1275,6 +1295,114 @@ chunks_of_shared_files_are_encoded_ahead(void **state)
     }
 }
 
+/* ---- marks ---- */
+
+static const struct scenario marked[] = {
+    {"write marked", CUBE, true, ALL, ALL, false, MPI | UNCACHED},
+    {"write marked chunks", CUBE, true, CHUNKS, DENSE, false, MPI | UNCACHED},
+    {"write marked ghosts", CUBE, true, CHUNKS, GHOSTS, false, MPI | UNCACHED},
+    {"write marked big", BIG, true, ALL, ALL, false, MPI | UNCACHED},
+    {"write marked holes", HOLES, true, ALL, ALL, false, MPI | UNCACHED},
+};
+
+static void
+prepare_marks(const struct trial *trial, uint64_t fail_at)
+{
+    prepare_below(trial, fail_at);
+    nmarked = 0;
+}
+
+/* HDF5 keeps the streams. */
+static void
+check_marks(struct trial *trial, herr_t result, const char *what)
+{
+    fake_below.nobjects -= nmarked;
+    check_below(trial, what);
+    check_values(trial, result, what);
+}
+
+static void
+marks_stand_for_values(void **state)
+{
+    (void)state;
+    setenv("TERP_MPI_WRITES", "disjoint", 1);
+    for (size_t i = 0; i < COUNT(marked); i++) {
+        struct trial trial;
+        bool left;
+        open_trial(&marked[i], &trial);
+        prepare_marks(&trial, UINT64_MAX);
+        assert_true(move_by_new_objects(&trial, &left) >= 0);
+        if (nmarked != (marked[i].file == ALL ? 12 : 8))
+            fail_msg("%s: %d chunks have marks", marked[i].name, nmarked);
+        check_marks(&trial, 0, "marks");
+        close_trial(&trial);
+    }
+    unsetenv("TERP_MPI_WRITES");
+}
+
+static void
+failure_with_marks_is_an_error_or_right(void **state)
+{
+    char what[100];
+    bool left;
+
+    (void)state;
+    setenv("TERP_MPI_WRITES", "disjoint", 1);
+    for (size_t i = 0; i < COUNT(marked); i++) {
+        struct trial trial;
+        open_trial(&marked[i], &trial);
+        for (uint64_t n = 0, ncalls = 1; n <= ncalls; n = next_taken(n)) {
+            prepare_marks(&trial, n);
+            const herr_t result = move_by_new_objects(&trial, &left);
+            ncalls = fake_below.ncalls;
+            snprintf(what, sizeof what, "call %llu (%s)", (unsigned long long)n,
+                     fake_below.failed == NULL ? "" : fake_below.failed);
+            check_marks(&trial, result, what);
+        }
+        for (uint64_t n = 0, ncalls = 1; n <= ncalls; n += 1 + n / 16) {
+            prepare_marks(&trial, UINT64_MAX);
+            struct vol_object *object = make_object(&trial, trial.datasets[0]);
+            void *objects[] = {object};
+            terp_allocations_start(n, UINT64_MAX);
+            const herr_t result = move(&trial, objects);
+            const struct terp_allocations used = terp_allocations_stop();
+            ncalls = used.ncalls;
+            snprintf(what, sizeof what, "allocation %llu",
+                     (unsigned long long)n);
+            if (used.nleaked != (object->plan != NULL))
+                fail_msg("%s: %s: %lld blocks stay", marked[i].name, what,
+                         (long long)used.nleaked);
+            close_object(object);
+            check_marks(&trial, result, what);
+        }
+        close_trial(&trial);
+    }
+    unsetenv("TERP_MPI_WRITES");
+}
+
+/* The marks of another process, in values that HDF5 hands to this process's
+ * filter. */
+static void
+marks_of_another_process_are_an_error(void **state)
+{
+    static const struct scenario part = {
+        "write a foreign mark", CUBE, true, PART, DENSE, true, MPI | UNCACHED};
+    struct trial trial;
+    bool left;
+
+    (void)state;
+    setenv("TERP_MPI_WRITES", "disjoint", 1);
+    open_trial(&part, &trial);
+    prepare_below(&trial, UINT64_MAX);
+    /* The first values of the chunk at {4, 0, 0}. */
+    memcpy(trial.src + 3 * 64 * sizeof(float), "terpmarkabcdefgh", 16);
+    assert_true(move_by_new_objects(&trial, &left) < 0);
+    unsetenv("TERP_MPI_WRITES");
+    prepare_below(&trial, UINT64_MAX);
+    assert_true(move_by_new_objects(&trial, &left) >= 0);
+    close_trial(&trial);
+}
+
 int
 main(void)
 {
@@ -1295,6 +1423,9 @@ main(void)
         cmocka_unit_test(chunk_that_is_too_large_is_an_error),
         cmocka_unit_test(threads_are_all_cpus_unless_told),
         cmocka_unit_test(chunks_of_shared_files_are_encoded_ahead),
+        cmocka_unit_test(marks_stand_for_values),
+        cmocka_unit_test(failure_with_marks_is_an_error_or_right),
+        cmocka_unit_test(marks_of_another_process_are_an_error),
     };
 
     return cmocka_run_group_tests(tests, open_fake, NULL);
