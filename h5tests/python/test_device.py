@@ -35,7 +35,7 @@ def arrays(request):
                                array=library.asarray, get=library.asnumpy)
     return SimpleNamespace(
         name="torch", Array=library.Tensor,
-        array=lambda values: library.from_numpy(values.copy()).cuda(),
+        array=lambda values: library.from_numpy(np.array(values)).cuda(),
         get=lambda array: array.cpu().numpy())
 
 
