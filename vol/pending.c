@@ -224,9 +224,12 @@ move_down(const struct operation *operation)
     hid_t memory = library->H5Screate_simple(block->rank, block->count, NULL);
     herr_t result = -1;
 
-    if (space >= 0 && memory >= 0 &&
-        library->H5Sselect_hyperslab(space, H5S_SELECT_SET, block->offset, NULL,
-                                     block->count, NULL) >= 0)
+    if (src == NULL && dst == NULL)
+        vol_library_push(operation->caller, __func__, __LINE__,
+                         "values on the device are lost");
+    else if (space >= 0 && memory >= 0 &&
+             library->H5Sselect_hyperslab(space, H5S_SELECT_SET, block->offset,
+                                          NULL, block->count, NULL) >= 0)
         result =
             dst == NULL
                 ? library->H5VLdataset_write(1, &under, on->vol, &type, &memory,

@@ -22,6 +22,12 @@
  * fast. */
 #define PAGE_NBYTES (UINT64_C(2) << 20)
 
+/* Bounds the copies of all jobs in device memory, which is the program's.
+ * Values beyond it are encoded before the call returns. */
+#ifndef TERP_H5_MAX_DEVICE_NBYTES
+#define TERP_H5_MAX_DEVICE_NBYTES (UINT64_C(4) << 30)
+#endif
+
 /* Bytes that a thread copies at a time. */
 #define PIECE_NBYTES PAGE_NBYTES
 
@@ -43,15 +49,16 @@ struct terp_h5_job {
     unsigned generation; /* of the process */
     enum state state;
     atomic_bool is_stopped;
+    bool is_encoded; /* before it was handed to the thread */
     struct terp_h5_block block;
     const struct terp_h5_storage *storage; /* the block's own */
     void *context;
     struct terp_run_options options;
     struct terp_params params;
     bool has_params;
-    const void *src;
-    void *dst, *copy;
-    uint64_t held_nbytes; /* values and streams */
+    const void *src; /* NULL: the values are lost */
+    void *dst, *copy, *device_copy;
+    uint64_t copy_nbytes, held_nbytes; /* of the copy; of copy and streams */
     struct stream *streams;
     uint64_t nstreams, nfetched;
     enum terp_status st;
@@ -69,8 +76,9 @@ static struct {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-/* Values and streams of all jobs. */
-static atomic_uint_fast64_t held_nbytes;
+/* Values and streams of all jobs in host memory, and values in device memory.
+ */
+static atomic_uint_fast64_t held_nbytes, held_device_nbytes;
 
 uint64_t
 terp_h5_job_clock(void)
@@ -101,16 +109,24 @@ limit_nbytes(void)
     return UINT64_MAX;
 }
 
-static enum terp_status
-hold(struct terp_h5_job *job, uint64_t nbytes)
+/* Adds to what is held, unless that exceeds the limit. */
+static bool
+add_held(atomic_uint_fast64_t *all_nbytes, uint64_t limit, uint64_t nbytes)
 {
-    const uint64_t limit = limit_nbytes();
-    uint_fast64_t held = held_nbytes;
+    uint_fast64_t held = *all_nbytes;
 
     do {
         if (held > limit || nbytes > limit - held)
-            return TERP_ERR_LIMIT;
-    } while (!atomic_compare_exchange_weak(&held_nbytes, &held, held + nbytes));
+            return false;
+    } while (!atomic_compare_exchange_weak(all_nbytes, &held, held + nbytes));
+    return true;
+}
+
+static enum terp_status
+hold(struct terp_h5_job *job, uint64_t nbytes)
+{
+    if (!add_held(&held_nbytes, limit_nbytes(), nbytes))
+        return TERP_ERR_LIMIT;
     job->held_nbytes += nbytes;
     return TERP_OK;
 }
@@ -184,6 +200,53 @@ read_nothing(const struct terp_h5_block *block, const hsize_t *offset,
 static const struct terp_h5_storage memory_storage = {keep_stream, take_stream,
                                                       read_nothing};
 
+/* ---- copies of values ---- */
+
+static void *
+allocate_copy(uint64_t nbytes)
+{
+#ifdef MADV_HUGEPAGE
+    void *copy = NULL;
+
+    if (nbytes >= PAGE_NBYTES &&
+        posix_memalign(&copy, PAGE_NBYTES, nbytes) == 0) {
+        (void)madvise(copy, nbytes, MADV_HUGEPAGE);
+        return copy;
+    }
+#endif
+    return malloc(nbytes);
+}
+
+static void
+free_device_copy(struct terp_h5_job *job)
+{
+    struct terp_run run;
+
+    if (job->device_copy == NULL)
+        return;
+    if (terp_run_begin(&job->options, NULL, &run) == TERP_OK)
+        terp_memory_free(&run, job->device_copy);
+    held_device_nbytes -= job->copy_nbytes;
+    job->device_copy = NULL;
+}
+
+/* Copies values that the device did not encode to the host, for HDF5. */
+static void
+move_to_host(struct terp_h5_job *job)
+{
+    struct terp_run run;
+    const void *src = job->device_copy;
+    void *copy = allocate_copy(job->copy_nbytes);
+
+    job->src = NULL;
+    if (copy != NULL && terp_run_begin(&job->options, NULL, &run) == TERP_OK &&
+        terp_memory_copy(&run, 1, &copy, &src, &job->copy_nbytes) == TERP_OK) {
+        job->src = job->copy = copy;
+        copy = NULL;
+    }
+    free(copy);
+}
+
 /* ---- the thread ---- */
 
 static void
@@ -208,6 +271,9 @@ run_job(struct terp_h5_job *job)
         snprintf(job->reason, sizeof job->reason, "%s", job->result.reason);
         job->result.reason = job->reason;
     }
+    if (job->st != TERP_OK && job->device_copy != NULL)
+        move_to_host(job);
+    free_device_copy(job);
     job->end = terp_h5_job_clock();
 }
 
@@ -254,7 +320,7 @@ forget_queue(void)
     queue.first = queue.last = NULL;
     queue.is_running = false;
     queue.generation++;
-    held_nbytes = 0;
+    held_nbytes = held_device_nbytes = 0;
 }
 #endif
 
@@ -353,7 +419,7 @@ stop(struct terp_h5_job *job)
     (void)terp_h5_job_wait(job, TERP_H5_FOREVER);
 }
 
-/* ---- copies of values ---- */
+/* ---- copying ---- */
 
 struct copying {
     const struct terp_array *array;
@@ -411,40 +477,75 @@ copy_values(const struct terp_run *run, struct terp_h5_job *job)
     job->src = job->copy;
 }
 
-static void *
-allocate_copy(uint64_t nbytes)
-{
-#ifdef MADV_HUGEPAGE
-    void *copy = NULL;
-
-    if (nbytes >= PAGE_NBYTES &&
-        posix_memalign(&copy, PAGE_NBYTES, nbytes) == 0) {
-        (void)madvise(copy, nbytes, MADV_HUGEPAGE);
-        return copy;
-    }
-#endif
-    return malloc(nbytes);
-}
-
 static enum terp_status
-take_copy(struct terp_h5_job *job)
+take_host_copy(struct terp_h5_job *job)
 {
-    uint64_t nbytes = job->block.array.value_nbytes;
     struct terp_run run;
+    enum terp_status st = hold(job, job->copy_nbytes);
 
-    for (int d = 0; d < job->block.rank; d++)
-        if (!mul_fits(nbytes, job->block.array.dims[d], &nbytes))
-            return TERP_ERR_MEMORY;
-    enum terp_status st = hold(job, nbytes);
     if (st == TERP_OK)
         st = terp_run_begin(&job->options, NULL, &run);
     if (st != TERP_OK)
         return st;
-    job->copy = allocate_copy(nbytes);
+    job->copy = allocate_copy(job->copy_nbytes);
     if (job->copy == NULL)
         return TERP_ERR_MEMORY;
     copy_values(&run, job);
     return TERP_OK;
+}
+
+static bool
+is_dense(const struct terp_array *array)
+{
+    struct terp_array dense = *array;
+
+    terp_array_make_dense(&dense);
+    return memcmp(dense.stride, array->stride,
+                  (size_t)array->rank * sizeof *array->stride) == 0;
+}
+
+/* Fails where the values have gaps, or the device has too little memory. */
+static enum terp_status
+take_device_copy(struct terp_h5_job *job)
+{
+    struct terp_run run;
+    void *copy = NULL;
+
+    if (!is_dense(&job->block.array) ||
+        !add_held(&held_device_nbytes, TERP_H5_MAX_DEVICE_NBYTES,
+                  job->copy_nbytes))
+        return TERP_ERR_LIMIT;
+    enum terp_status st = terp_run_begin(&job->options, NULL, &run);
+    if (st == TERP_OK)
+        st = terp_memory_make(&run, job->copy_nbytes, &copy);
+    if (st == TERP_OK)
+        st = terp_memory_copy(&run, 1, &copy, &job->src, &job->copy_nbytes);
+    if (st != TERP_OK) {
+        terp_memory_free(&run, copy);
+        held_device_nbytes -= job->copy_nbytes;
+        return st;
+    }
+    job->src = job->device_copy = copy;
+    return TERP_OK;
+}
+
+/* Copies the values, or encodes them before the program may change them. */
+static enum terp_status
+take_copy(struct terp_h5_job *job)
+{
+    uint64_t nbytes = job->block.array.value_nbytes;
+
+    for (int d = 0; d < job->block.rank; d++)
+        if (!mul_fits(nbytes, job->block.array.dims[d], &nbytes))
+            return TERP_ERR_MEMORY;
+    job->copy_nbytes = nbytes;
+    if (job->options.memory != TERP_MEMORY_DEVICE)
+        return take_host_copy(job);
+    if (take_device_copy(job) == TERP_OK)
+        return TERP_OK;
+    run_job(job);
+    job->is_encoded = true;
+    return job->st;
 }
 
 /* ---- jobs ---- */
@@ -485,21 +586,18 @@ terp_h5_job_encode(const struct terp_run_options *options,
     *job_ret = job;
     if (job == NULL)
         return TERP_ERR_MEMORY;
-    const bool on_device = job->options.memory == TERP_MEMORY_DEVICE;
     job->src = src;
     job->has_params = params != NULL;
     if (params != NULL)
         job->params = *params;
-    if (copies && on_device)
-        run_job(job);
-    else if (copies)
+    if (copies)
         st = take_copy(job);
     if (st != TERP_OK) {
         terp_h5_job_free(job);
         *job_ret = NULL;
         return st;
     }
-    if (!copies || !on_device) {
+    if (!job->is_encoded) {
         job->state = WAITING;
         submit(job);
     }
@@ -609,6 +707,7 @@ terp_h5_job_free(struct terp_h5_job *job)
         return;
     stop(job);
     free_streams(job);
+    free_device_copy(job);
     free(job->copy);
     held_nbytes -= job->held_nbytes;
     free(job);

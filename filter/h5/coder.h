@@ -15,9 +15,9 @@ struct terp_h5_job;
 /* Makes a job that encodes the values at `src`, as terp_h5_batch_move does.
  * With `copies` the values are copied before the call returns; otherwise they
  * must stay unchanged until terp_h5_job_wait returns true. Values on the device
- * that have to be copied are encoded before the call returns instead. The
- * block's storage is called by terp_h5_job_finish; its context must live as
- * long as the job.
+ * are copied there; with gaps, or where that takes too much memory, they are
+ * encoded before the call returns instead. The block's storage is called by
+ * terp_h5_job_finish; its context must live as long as the job.
  *
  * TERP_ERR_LIMIT: TERP_MAX_MEMORY, or an eighth of the machine's memory, does
  * not allow as much memory for the values and streams of all jobs. */
@@ -53,8 +53,9 @@ terp_h5_job_is_lost(const struct terp_h5_job *job);
 enum terp_status
 terp_h5_job_finish(struct terp_h5_job *job, struct terp_run_result *result_ret);
 
-/* The values of a job that encodes, in memory without gaps if they were
- * copied. */
+/* The values of a job that encodes, in memory without gaps if they were copied.
+ * Copies on the device are in host memory after a failure; NULL: they are lost.
+ */
 const void *
 terp_h5_job_values(const struct terp_h5_job *job);
 

@@ -57,8 +57,9 @@ struct terp_h5_writing;
  *
  * `copies` true: the values are copied before the call returns, by all threads
  * of `options`, and the program may change them; values on the device are
- * encoded before the call returns, in place of a copy. False: nothing is
- * copied, and the values must stay unchanged until terp_h5_write_wait returns.
+ * copied there, and with gaps or beyond 4 GiB they are encoded before the call
+ * returns, in place of a copy. False: nothing is copied, and the values must
+ * stay unchanged until terp_h5_write_wait returns.
  *
  * The dataset must stay open until terp_h5_write_wait returns, and `options`'
  * context must live as long. Several writes may be pending. They are encoded in

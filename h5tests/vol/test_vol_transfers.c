@@ -951,6 +951,9 @@ failure_on_a_device_is_an_error_or_right(void **state)
         {"read two plain", PLAIN, false, CHUNKS, GHOSTS, true, PAIR},
         {"read plain to a block", PLAIN, false, CHUNKS, BLOCK, true, SAME},
         {"read all plain to a block", PLAIN, false, ALL, BLOCK, true, SAME},
+        {"write event", CUBE, true, ALL, ALL, false, EVENT},
+        {"write ghosts event", CUBE, true, CHUNKS, GHOSTS, false, EVENT},
+        {"write later", CUBE, true, ALL, ALL, false, LATER},
     };
 
     (void)state;
