@@ -20,13 +20,16 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import amrex_plotfile as amrex
 
 DOMAIN = 128
-# The sides of boxes.
-KINDS = (8, 16, 32), (16, 32, 64), (32, 64), (12, 20, 44), (8,), (16,), (32,)
+# The sides of boxes, and the number of boxes of one cell in the middle.
+KINDS = (((8, 16, 32), 0), ((16, 32, 64), 0), ((32, 64), 0), ((12, 20, 44), 0),
+         ((8,), 0), ((16,), 0), ((32,), 0), ((32,), 1), ((16, 32, 64), 1))
 
 
-def write(path, sizes, multi):
+def write(path, sizes, ncells, multi):
     random = np.random.default_rng(3)
-    level = amrex.make_level(DOMAIN, amrex.cut(0, DOMAIN, sizes, random))
+    boxes = amrex.cut(0, DOMAIN, sizes, random)
+    boxes[len(boxes) // 2:len(boxes) // 2] = [((0, 0, 0), (1, 1, 1))] * ncells
+    level = amrex.make_level(DOMAIN, boxes)
     level.values = [box.astype("f8") for box in level.values]
     amrex.write_plotfile(path, [level])
     if not multi:
@@ -54,9 +57,9 @@ def main():
     print("sides, layout: ratio and seconds to read, --format=1; default")
     with tempfile.TemporaryDirectory() as folder:
         plain = os.path.join(folder, "plain.h5")
-        for sizes in KINDS:
+        for sizes, ncells in KINDS:
             for multi in False, True:
-                write(plain, sizes, multi)
+                write(plain, sizes, ncells, multi)
                 results = []
                 for options in ["--format=1"], []:
                     small = os.path.join(folder, "small.h5")
@@ -70,7 +73,9 @@ def main():
                     results.append(f"{nbytes / os.path.getsize(small):6.1f} "
                                    f"{seconds:5.2f}")
                     os.unlink(small)
-                print(f"{str(sizes):>12} {'multi' if multi else 'single'}: "
+                cells = f" and {ncells} of 1" if ncells else ""
+                print(f"{str(sizes) + cells:>22} "
+                      f"{'multi' if multi else 'single'}: "
                       f"{'; '.join(results)}", flush=True)
                 os.unlink(plain)
 

@@ -31,10 +31,14 @@ class PartsTest(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def make(self, sizes, multi=False, domain=DOMAIN):
-        """A plotfile with one level; see `parts`."""
-        self.level = amrex.make_level(
-            domain, amrex.cut(0, domain, sizes, self.random))
+    def make(self, sizes, multi=False, domain=DOMAIN, ncells=0):
+        """A plotfile with one level, with `ncells` boxes of one cell in the
+        middle; see `parts`."""
+        boxes = amrex.cut(0, domain, sizes, self.random)
+        middle = len(boxes) // 2
+        boxes[middle:middle] = [
+            ((i % domain, i // domain, 0), (1, 1, 1)) for i in range(ncells)]
+        self.level = amrex.make_level(domain, boxes)
         for box in self.level.values:
             box *= np.array([1e-9, 1, 1e3], "f4").reshape(3, 1, 1, 1)
         plain = self.path("plain.h5")
@@ -125,6 +129,19 @@ class PartsTest(unittest.TestCase):
                                         self.streams(small)))
                     self.assertIn("ok ", self.terp("compare", plain, small))
                     self.terp("verify", small)
+
+    # A container has at most 4096 parts.
+    def test_a_small_box_does_not_make_all_chunks_small(self):
+        for multi in False, True:
+            for ncells, least in (1, 2**17), (1000, 2**17), (2000, 4000):
+                with self.subTest(f"{ncells} cells, multi {multi}"):
+                    plain = self.make((32,), multi, ncells=ncells)
+                    small = self.repack(plain, "--rel=1e-3")
+                    self.check_bounds(small)
+                    self.terp("verify", small)
+                    with h5py.File(small, "r") as file:
+                        chunks = file["level_0"][DATA].chunks
+                    self.assertGreater(chunks[0], least)
 
     def test_terp_1_gets_no_containers(self):
         plain = self.make((8, 16))

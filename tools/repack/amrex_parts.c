@@ -46,6 +46,40 @@ choose_stack(struct amrex_level *level, uint64_t cap_nvalues)
     return true;
 }
 
+/* Whether no chunk of `length` values meets more than MAX_NBOXES_OF_CHUNK
+ * components of boxes. */
+static bool
+has_few_parts(const struct amrex_level *level, uint64_t length)
+{
+    uint64_t chunk = 0, n = 0;
+
+    for (uint64_t i = 0; i < level->nboxes; i++)
+        for (uint64_t c = 0; c < level->ncomponents; c++) {
+            const struct amrex_box *box = &level->boxes[i];
+            const uint64_t at = box->begin + c * box->nvalues;
+            const uint64_t last = at + box->nvalues - 1;
+            n = at / length == chunk ? n + 1 : 1;
+            if (n > MAX_NBOXES_OF_CHUNK)
+                return false;
+            if (last / length != at / length)
+                n = 1;
+            chunk = last / length;
+        }
+    return true;
+}
+
+/* The length of chunks of at most `cap_nvalues`. Cuts at multiples of the
+ * common divisor leave more whole rows. */
+static uint64_t
+chunk_length(const struct amrex_level *level, uint64_t cap_nvalues)
+{
+    uint64_t unit = amrex_level_common_divisor(level);
+
+    if (unit > cap_nvalues)
+        unit = 1;
+    return unit * share(level->nvalues / unit, cap_nvalues / unit);
+}
+
 bool
 amrex_parts_choose_chunk(struct amrex_level *level, uint64_t value_nbytes)
 {
@@ -58,16 +92,15 @@ amrex_parts_choose_chunk(struct amrex_level *level, uint64_t value_nbytes)
         smallest = min_u64(smallest, level->boxes[i].nvalues);
     if (mean > cap_nvalues)
         cap_nvalues = min_u64(mean, MAX_CHUNK_NVALUES);
-    if (smallest < cap_nvalues / MAX_NBOXES_OF_CHUNK)
-        cap_nvalues = smallest * MAX_NBOXES_OF_CHUNK;
-    /* Cuts at multiples of the common divisor leave more whole rows. */
-    uint64_t unit = amrex_level_common_divisor(level);
-    if (unit > cap_nvalues)
-        unit = 1;
     level->has_parts = true;
     level->nstacked = 0;
-    level->chunk_nvalues =
-        unit * share(level->nvalues / unit, cap_nvalues / unit);
+    level->chunk_nvalues = chunk_length(level, cap_nvalues);
+    /* Few boxes are as small as the smallest one, so half is often enough. */
+    const uint64_t least = smallest * MAX_NBOXES_OF_CHUNK;
+    while (cap_nvalues > least && !has_few_parts(level, level->chunk_nvalues)) {
+        cap_nvalues = cap_nvalues / 2 > least ? cap_nvalues / 2 : least;
+        level->chunk_nvalues = chunk_length(level, cap_nvalues);
+    }
     return true;
 }
 
