@@ -136,6 +136,7 @@ class Members(ToolTest):
     def test_wrong_members_are_refused(self):
         for option, said in [
             ("y=abs:1", "have this member"),
+            ("name=abs:1", "this member has no numbers"),
             ("x=none", "no floor"),
             ("x", "NAME=BOUND"),
         ]:

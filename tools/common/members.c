@@ -118,19 +118,43 @@ tool_member_wrap(hid_t type, size_t at, hid_t element)
     return whole;
 }
 
-bool
-tool_is_by_member(hid_t type, const char *name)
+/* Lists the members, with rule 1 for those of path `name` and within. */
+static bool
+list_members(hid_t type, const char *name, struct terp_cd *cd_ret)
 {
-    struct terp_cd cd = {.nrules = name != NULL};
+    struct terp_cd *cd = cd_ret;
     struct terp_host host;
     bool unmatched;
 
+    *cd = (struct terp_cd){.nrules = name != NULL};
     if (tool_coded_type(type) != TERP_BYTES)
         return false;
     if (name != NULL)
-        cd.rules[0].name_hash = terp_cd_hash(TERP_CD_HASH_BEGIN, name);
+        cd->rules[0].name_hash = terp_cd_hash(TERP_CD_HASH_BEGIN, name);
     terp_host_open(NULL, &host);
-    return terp_members_read(&host, type, &cd, &unmatched) ==
+    return terp_members_read(&host, type, cd, &unmatched) ==
                TERP_PASS_BY_MEMBER &&
            !unmatched;
+}
+
+bool
+tool_is_by_member(hid_t type, const char *name)
+{
+    struct terp_cd cd;
+
+    return list_members(type, name, &cd);
+}
+
+bool
+tool_member_has_numbers(hid_t type, const char *name)
+{
+    struct terp_member_walk walk = {.at = 0};
+    struct terp_cd cd;
+
+    /* The list has no rule for bytes that are no numbers. */
+    if (list_members(type, name, &cd))
+        while (terp_member_next(&cd.compound, &walk))
+            if (walk.member.rule > 0)
+                return true;
+    return false;
 }

@@ -102,7 +102,11 @@ note_members(struct repack_request *request, const struct tool_dataset *dataset)
 
     for (int i = 0; i < request->nmembers; i++)
         if (tool_is_by_member(dataset->type, request->members[i].name)) {
-            request->members[i].used = true;
+            struct repack_member *member = &request->members[i];
+            member->used = true;
+            member->takes_bound |=
+                !is_lossy(&member->bound) ||
+                tool_member_has_numbers(dataset->type, member->name);
             n++;
         }
     return n;

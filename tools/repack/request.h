@@ -51,6 +51,7 @@ struct repack_member {
     char *name;
     struct repack_bound bound;
     bool used;
+    bool takes_bound; /* it has numbers, or the bound is lossless */
 };
 
 /* Whether levels of plotfiles are compressed box by box. */

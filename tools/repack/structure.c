@@ -185,6 +185,11 @@ repack_list(struct repack *repack)
                              "--member %s: no compound values that terp can "
                              "compress have this member",
                              request->members[i].text);
+        else if (!request->members[i].takes_bound)
+            ok = repack_fail(repack, request->path_in,
+                             "--member %s: this member has no numbers, and "
+                             "terp changes nothing else",
+                             request->members[i].text);
     if (ok && request->salvage)
         ok = repack_salvage_find(repack);
     tool_progress_start(&repack->progress, total_nbytes);
