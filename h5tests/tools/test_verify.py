@@ -138,6 +138,36 @@ class Verify(ToolTest):
             "/x: 10 not checked\n", self.expect(OK, "verify", path)
         )
 
+    def move_container(self, to, shape):
+        """Stores the chunk of a table of float32 a and int32 b in a dataset of
+        another type."""
+        path = self.path("in.h5")
+        table = np.zeros(5000, [("a", "f4"), ("b", "i4")])
+        table["a"] = np.sin(np.arange(5000) / 50)
+        table["b"] = np.arange(5000) // 7
+        with h5py.File(path, "w") as file:
+            file.create_dataset("table", data=table, chunks=(5000,), **TERP)
+            _, chunk = file["table"].id.read_direct_chunk((0,))
+            x = file.create_dataset(
+                "x", shape, to, chunks=shape, **TERP
+            )
+            x.id.write_direct_chunk((0,), chunk)
+        return path
+
+    def test_members_of_other_types_than_those_of_the_table(self):
+        path = self.move_container([("b", "i4"), ("a", "f4")], (5000,))
+        text = self.expect(FOUND, "verify", path)
+        self.assertIn("/table: 1 whole\n", text)
+        self.assertIn("/x[0:5000]: DAMAGED: ", text)
+
+    def test_members_of_other_types_than_that_of_the_numbers(self):
+        for to, n in ("f8", 5000), ("f4", 10000), ("i4", 10000), (">f4", 10000):
+            with self.subTest(type=to):
+                path = self.move_container(to, (n,))
+                text = self.expect(FOUND, "verify", path)
+                self.assertIn("/table: 1 whole\n", text)
+                self.assertIn(f"/x[0:{n}]: DAMAGED: ", text)
+
     def test_other_filters(self):
         plain = self.write("gzip.h5", compression="gzip", compression_opts=4)
         self.assertIn(

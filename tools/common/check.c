@@ -83,6 +83,25 @@ read_size(const struct slot *slot, uint64_t *nbytes_ret)
                : st;
 }
 
+/* Whether each member of a container in a dataset of numbers has their type.
+ * The decoder compares the members of compound values with the dataset. */
+static bool
+has_numbers_of(const struct tool_dataset *dataset,
+               const struct terp_container *container)
+{
+    const struct terp_chunk *chunk = &dataset->cd.chunk;
+    struct terp_container_walk walk = {.next = 0};
+    struct terp_chunk member;
+
+    while (terp_container_next(container, &walk))
+        if (terp_decoded_chunk(walk.stream, walk.stream_nbytes, &member) ==
+                TERP_OK &&
+            (member.type != chunk->type ||
+             member.big_endian != chunk->big_endian))
+            return false;
+    return true;
+}
+
 /* Decodes a container whose head was read. */
 static enum terp_status
 decode_members(struct slot *slot)
@@ -94,6 +113,9 @@ decode_members(struct slot *slot)
     enum terp_status st =
         terp_container_read(slot->chunk.bytes, slot->chunk.nbytes, &container);
 
+    if (st == TERP_OK && cd->persisted && cd->pass == TERP_PASS_NONE &&
+        !has_numbers_of(slot->dataset, &container))
+        st = TERP_ERR_CORRUPT;
     if (st == TERP_OK)
         st = terp_run_begin(&options, NULL, &run);
     if (st != TERP_OK)
