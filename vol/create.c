@@ -133,11 +133,32 @@ writes_are_collective(void)
     return text != NULL && strcmp(text, "collective") == 0;
 }
 
+/* Whether the dataset may be a line of AMReX, or of its particles, that holds
+ * several components. A chunk of them would have one range, and components of
+ * small ranges would not survive a bound relative to it. The names are those of
+ * datasets of one component, too. */
+static bool
+may_mix_components(const char *path, const struct vol_choice *choice,
+                   const struct found *found)
+{
+    static const char line[] = "data:datatype=";
+    const char *slash = path == NULL ? NULL : strrchr(path, '/');
+
+    return choice->config.bound_mode == H5Z_TERP_RELATIVE &&
+           !choice->has_components && found->extent.rank == 1 &&
+           slash != NULL && strncmp(slash + 1, line, sizeof line - 1) == 0;
+}
+
+static const char mixes_components[] =
+    "it may hold several components, which share a relative bound; use "
+    "\"pwr\", \"abs\" or terp repack, or the rule's option \"components\" "
+    "where each dataset has one";
+
 /* Fills in `found`. Returns why the dataset stays uncompressed; NULL: it is
  * compressed. */
 static const char *
 reason_to_leave(const struct vol_library *library,
-                const struct vol_creation *creation,
+                const struct vol_creation *creation, const char *path,
                 const struct vol_choice *choice, struct found *found)
 {
     const hid_t dcpl = creation->dcpl;
@@ -172,7 +193,11 @@ reason_to_leave(const struct vol_library *library,
     if (found->has_filters && !choice->replaces_filters)
         return "it has filters already; the rule's option "
                "\"replace-filters\" replaces them";
-    if (creation->parent->is_shared && !writes_are_collective())
+    if (may_mix_components(path, choice, found))
+        return mixes_components;
+    /* With filters of its own, the program already writes collectively. */
+    if (creation->parent->is_shared && !found->has_filters &&
+        !writes_are_collective())
         return "several processes may have its file open; where they write "
                "collectively, set TERP_RULES_MPI=collective";
     return NULL;
@@ -269,6 +294,17 @@ say_no_filter(const struct terp_call *call)
                 no_filter);
 }
 
+/* The same. */
+static void
+say_mixes_components(const struct terp_call *call, const char *path)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+
+    if (!call->quiet && !call->verbose && !atomic_flag_test_and_set(&said))
+        fprintf(stderr, "H5Z-TERP: TERP_RULES: %s is not compressed: %s\n",
+                path, mixes_components);
+}
+
 /* Applies the rule `choice` to the dataset at `path`. */
 static bool
 apply(const void *caller, const struct terp_call *call, const char *path,
@@ -279,7 +315,10 @@ apply(const void *caller, const struct terp_call *call, const char *path,
         .value_nbytes = read_value_nbytes(caller, creation->type, choice)};
     char bound[TERP_TEXT_NUMBER_NBYTES];
 
-    const char *reason = reason_to_leave(library, creation, choice, &found);
+    const char *reason =
+        reason_to_leave(library, creation, path, choice, &found);
+    if (reason == mixes_components)
+        say_mixes_components(call, path);
     /* If HDF5 cannot find an optional filter, it omits the filter without an
      * error. */
     if (reason == NULL && library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {

@@ -212,6 +212,8 @@ read_option(char *text, struct vol_choice *choice)
         choice->has_small = true;
     } else if (strcmp(text, "replace-filters") == 0) {
         choice->replaces_filters = true;
+    } else if (strcmp(text, "components") == 0) {
+        choice->has_components = true;
     } else if (strcmp(text, "compound") == 0) {
         choice->has_compounds = true;
     } else if (strcmp(text, "chunk") == 0 || strncmp(text, "chunk:", 6) == 0) {
@@ -280,8 +282,8 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
                  "(abs:X, rel:X, pwr:X below 1, pwr:X:FLOOR, digits:N, bits:N, "
                  "lossless, or none without options) or, after a bound, an "
                  "option (chunk, chunk:AxBxC, replace-filters, small, "
-                 "keep-sign, keep-sign:chunk, valid-range:MIN:MAX, compound, "
-                 "member:NAME:BOUND)",
+                 "keep-sign, keep-sign:chunk, valid-range:MIN:MAX, "
+                 "components, compound, member:NAME:BOUND)",
                  rule, wrong);
         return VOL_RULE_WRONG;
     }

@@ -8,7 +8,7 @@
  * rel:NUMBER, pwr:NUMBER, pwr:NUMBER:FLOOR, digits:NUMBER, bits:NUMBER,
  * lossless, or none without options. OPTION is chunk, chunk:AxBxC,
  * replace-filters, small, keep-sign, keep-sign:chunk, keep-sign:values,
- * valid-range:MIN:MAX, where MIN or MAX may be empty, compound, or
+ * valid-range:MIN:MAX, where MIN or MAX may be empty, components, compound, or
  * member:NAME:BOUND, where BOUND has no floor. */
 #pragma once
 
@@ -31,6 +31,7 @@ struct vol_choice {
     bool replaces_filters; /* replace the program's filters */
     bool replaces_chunks;  /* replace the program's chunks */
     bool has_compounds;    /* also compress compound values and arrays */
+    bool has_components;   /* also lines of AMReX that may hold several */
     /* The bounds of members, as cd_values. */
     int nmembers;
     unsigned members[H5Z_TERP_MAX_NBOUNDED][H5Z_TERP_MEMBER_NWORDS];

@@ -723,6 +723,18 @@ static const struct creation {
     {"*=abs:1e-2", "rho", .space = 3, .is_shared = true},
     {"*=abs:1e-2", "rho", .space = 3, .is_shared = true, .is_collective = true,
      .is_compressed = true},
+    /* HDF5 refuses independent writes through the program's filter, too. */
+    {"*=abs:1e-2,replace-filters", "rho", .space = 3, .is_filtered = true,
+     .is_shared = true, .is_compressed = true},
+    /* AMReX stores several components in one line. */
+    {"*=rel:1e-2,small", "data:datatype=0", .space = 1},
+    {"*=rel:1e-2,small", "/data:datatype=11", .space = 1},
+    {"*=rel:1e-2,small,components", "data:datatype=0", .space = 1,
+     .is_compressed = true},
+    {"*=pwr:1e-2,small", "data:datatype=0", .space = 1, .is_compressed = true},
+    {"*=abs:1e-2,small", "data:datatype=0", .space = 1, .is_compressed = true},
+    {"*=rel:1e-2,small", "mydata:datatype=0", .space = 1,
+     .is_compressed = true},
 };
 
 static hid_t

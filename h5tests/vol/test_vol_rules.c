@@ -100,7 +100,9 @@ options_stand_behind_the_bound(void **state)
     (void)state;
     assert_int_equal(find("v=lossless", "/v", &choice), VOL_RULE_APPLY);
     assert_false(choice.has_small || choice.replaces_filters ||
-                 choice.replaces_chunks);
+                 choice.replaces_chunks || choice.has_components);
+    assert_int_equal(find("v=rel:1,components", "/v", &choice), VOL_RULE_APPLY);
+    assert_true(choice.has_components && !choice.has_compounds);
     assert_int_equal(
         find("v = abs:2 , small,chunk , replace-filters", "/v", &choice),
         VOL_RULE_APPLY);
