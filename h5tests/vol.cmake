@@ -63,6 +63,26 @@ HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
       endif()
     endforeach()
   endforeach()
+
+  # Beside the connector's own thread; ThreadSanitizer runs it too.
+  find_package(Threads REQUIRED)
+  add_executable(vol_threads vol/vol_threads.c)
+  target_include_directories(vol_threads
+    PRIVATE ${PROJECT_SOURCE_DIR}/filter/plugin)
+  terp_use_hdf5_headers(vol_threads)
+  target_link_libraries(vol_threads
+    PRIVATE ${HDF5_C_LIBRARIES} Threads::Threads m)
+  foreach(way writes events async)
+    set(arguments ${CMAKE_CURRENT_BINARY_DIR}/vol_threads_${way}_ 3)
+    if(way STREQUAL "events")
+      list(APPEND arguments events)
+    endif()
+    add_test(NAME vol_threads_${way} COMMAND vol_threads ${arguments})
+    set_tests_properties(vol_threads_${way} PROPERTIES ENVIRONMENT
+      "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
+HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2;\
+TERP_ASYNC=$<STREQUAL:${way},async>")
+  endforeach()
 endif()
 
 # TERP_VOL_HEADERS: a folder with H5VLconnector.h of HDF5 1.14 or newer, in case
