@@ -5,14 +5,21 @@
  * PATTERN is a name of `patterns` below. Prints "refused" where HDF5 refuses
  * the write. The values do not depend on the number of processes. With CUDART,
  * the CUDA runtime or "none" for the host, the dataset is smaller, because
- * devices are emulated, and H5Dwrite and H5Dread get device memory. */
+ * devices are emulated, and H5Dwrite and H5Dread get device memory.
+ *
+ * Patterns with a fault write another dataset, /before, and flush it first. */
+#define _DEFAULT_SOURCE /* setenv and setitimer */
+
 #include <hdf5.h>
 #include <math.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 #include "examples/cuda_memory.h"
 #include "h5z_terp.h"
@@ -25,24 +32,49 @@ static const hsize_t chunk[RANK] = {16, 32, 32};
 
 static bool uses_device;
 
-static const struct pattern {
+enum {
+    FILTERED = 1 << 0, /* the program sets chunks and the filter */
+    DEFLATED = 1 << 1, /* the same with deflate */
+    OPTIONAL = 1 << 2, /* the filter may fail */
+    SHARED = 1 << 3,   /* processes have parts of the same chunks */
+    ALONE = 1 << 4,    /* the first process has all values */
+    WIDE = 1 << 5,     /* double in memory */
+    SPACED = 1 << 6,   /* in memory with gaps */
+    GROWN = 1 << 7,    /* one dimension has no end and grows before the write */
+    UNFILLED = 1 << 8, /* chunks get no fill value */
+    PAIR = 1 << 9,     /* a call for two datasets */
+    INDEPENDENT = 1 << 10,
+    REPEATED = 1 << 11, /* every process writes all values */
+    /* Faults. */
+    POOR = 1 << 12,  /* the last process has little memory */
+    FULL = 1 << 13,  /* no file may grow */
+    KILLED = 1 << 14 /* the last process dies after TEST_KILL_US microseconds */
+};
+#define FAULTS (POOR | FULL | KILLED)
+
+struct pattern {
     const char *name;
-    bool has_filter; /* the program sets chunks and the filter */
-    bool is_shared;  /* processes have parts of the same chunks */
-    bool is_alone;   /* the first process has all values */
-    bool is_double;  /* in memory */
-    bool is_independent;
-    bool is_repeated; /* every process writes all values */
+    unsigned is;
     int nwrites;
-} patterns[] = {
-    {"chunks", true, false, false, false, false, false, 1},
-    {"shared", true, true, false, false, false, false, 1},
-    {"alone", true, false, true, false, false, false, 1},
-    {"double", true, false, false, true, false, false, 1},
-    {"again", true, false, false, false, false, false, 3},
-    {"plain", false, false, false, false, false, false, 1},
-    {"independent", false, false, false, false, true, false, 1},
-    {"repeated", true, false, false, false, false, true, 1},
+};
+
+static const struct pattern patterns[] = {
+    {"chunks", FILTERED, 1},
+    {"shared", FILTERED | SHARED, 1},
+    {"alone", FILTERED | ALONE, 1},
+    {"double", FILTERED | WIDE, 1},
+    {"spaced", FILTERED | SPACED, 1},
+    {"again", FILTERED, 3},
+    {"grown", FILTERED | GROWN, 1},
+    {"unfilled", FILTERED | UNFILLED, 1},
+    {"pair", FILTERED | PAIR, 1},
+    {"plain", 0, 1},
+    {"deflated", DEFLATED, 1},
+    {"independent", INDEPENDENT, 1},
+    {"repeated", FILTERED | REPEATED, 1},
+    {"poor", FILTERED | OPTIONAL | POOR, 1},
+    {"full", FILTERED | FULL, 1},
+    {"killed", FILTERED | KILLED, 8},
 };
 
 static void
@@ -69,14 +101,14 @@ find_pattern(const char *name)
 static hsize_t
 layer_of(const struct pattern *pattern, int rank)
 {
-    const hsize_t unit = pattern->is_shared ? 7 : chunk[0];
+    const hsize_t unit = (pattern->is & SHARED) != 0 ? 7 : chunk[0];
     const hsize_t nunits = (dims[0] + unit - 1) / unit;
     int nranks;
 
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    if (pattern->is_repeated)
+    if ((pattern->is & REPEATED) != 0)
         return 0;
-    if (pattern->is_alone)
+    if ((pattern->is & ALONE) != 0)
         return rank == 0 ? 0 : dims[0];
     const hsize_t layer = nunits * (hsize_t)rank / (hsize_t)nranks * unit;
     return layer > dims[0] ? dims[0] : layer;
@@ -100,24 +132,47 @@ make_values(const struct pattern *pattern, hsize_t first, hsize_t nlayers,
                   0.2 * sin(0.05 * (double)(i % dims[2]) + z);
         narrow[i] = (float)wide[i];
     }
-    free(pattern->is_double ? (void *)narrow : (void *)wide);
-    return pattern->is_double ? (void *)wide : (void *)narrow;
+    if ((pattern->is & SPACED) != 0) {
+        float *spaced = calloc(2 * n + 1, sizeof *spaced);
+        for (size_t i = 0; spaced != NULL && i < n; i++)
+            spaced[2 * i] = narrow[i];
+        free(narrow);
+        narrow = spaced;
+        if (narrow == NULL)
+            need(-1, "get memory");
+    }
+    free((pattern->is & WIDE) != 0 ? (void *)narrow : (void *)wide);
+    return (pattern->is & WIDE) != 0 ? (void *)wide : (void *)narrow;
 }
 
 static hid_t
-create(hid_t file, const struct pattern *pattern)
+create(hid_t file, const char *name, const struct pattern *pattern)
 {
-    hid_t space = H5Screate_simple(RANK, dims, NULL);
+    const bool grows = (pattern->is & GROWN) != 0;
+    const hsize_t begin[RANK] = {grows ? chunk[0] : dims[0], dims[1], dims[2]};
+    const hsize_t max[RANK] = {grows ? H5S_UNLIMITED : dims[0], dims[1],
+                               dims[2]};
+    hid_t space = H5Screate_simple(RANK, begin, max);
     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
 
     H5Pset_obj_track_times(dcpl, false); /* files of two runs are equal */
-    if (pattern->has_filter) {
+    if ((pattern->is & (FILTERED | DEFLATED)) != 0)
         H5Pset_chunk(dcpl, RANK, chunk);
+    if ((pattern->is & FILTERED) != 0)
         need(H5Pset_terp_abs(dcpl, 1e-3), "add the terp filter");
-    }
-    hid_t dataset = H5Dcreate2(file, "field", H5T_IEEE_F32LE, space,
-                               H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    if ((pattern->is & OPTIONAL) != 0)
+        need(H5Pmodify_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_OPTIONAL, 3,
+                              (const unsigned[]){1, 1, 3}),
+             "make the filter optional");
+    if ((pattern->is & DEFLATED) != 0)
+        need(H5Pset_deflate(dcpl, 1), "add deflate");
+    if ((pattern->is & UNFILLED) != 0)
+        H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
+    hid_t dataset = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                               dcpl, H5P_DEFAULT);
     need(dataset, "create the dataset");
+    if (grows)
+        need(H5Dset_extent(dataset, dims), "extend the dataset");
     H5Pclose(dcpl);
     H5Sclose(space);
     return dataset;
@@ -138,7 +193,7 @@ open_share(hid_t dataset, const struct pattern *pattern)
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     const hsize_t first = layer_of(pattern, rank);
     const hsize_t end =
-        rank == nranks - 1 || pattern->is_alone || pattern->is_repeated
+        rank == nranks - 1 || (pattern->is & (ALONE | REPEATED)) != 0
             ? dims[0]
             : layer_of(pattern, rank + 1);
     struct share share = {.first = {first, 0, 0},
@@ -153,7 +208,7 @@ open_share(hid_t dataset, const struct pattern *pattern)
         H5Sselect_none(share.space);
         H5Sselect_none(share.memory);
     }
-    H5Pset_dxpl_mpio(share.dxpl, pattern->is_independent
+    H5Pset_dxpl_mpio(share.dxpl, (pattern->is & INDEPENDENT) != 0
                                      ? H5FD_MPIO_INDEPENDENT
                                      : H5FD_MPIO_COLLECTIVE);
     return share;
@@ -189,24 +244,134 @@ from_device(void *at, void *values, size_t nbytes)
     cuda.free(at);
 }
 
-static herr_t
-write_values(hid_t dataset, const struct pattern *pattern, int number)
+/* The values of a process in memory where each is followed by a gap. */
+static void
+space_memory(struct share *share)
 {
-    const struct share share = open_share(dataset, pattern);
+    static const hsize_t start[RANK] = {0}, stride[RANK] = {1, 1, 2};
+    const hsize_t spaced[RANK] = {share->count[0], share->count[1],
+                                  2 * share->count[2]};
+
+    H5Sclose(share->memory);
+    share->memory = H5Screate_simple(RANK, spaced, NULL);
+    if (share->count[0] > 0)
+        H5Sselect_hyperslab(share->memory, H5S_SELECT_SET, start, stride,
+                            share->count, NULL);
+    else
+        H5Sselect_none(share->memory);
+}
+
+/* One call for both datasets, where HDF5 has it. */
+static herr_t
+write_pair(const hid_t *datasets, hid_t type, const struct share *share,
+           const void *values)
+{
+#if H5_VERSION_GE(1, 14, 0)
+    hid_t ids[] = {datasets[0], datasets[1]}, types[] = {type, type};
+    hid_t memory[] = {share->memory, share->memory};
+    hid_t space[] = {share->space, share->space};
+    const void *from[] = {values, values};
+
+    return H5Dwrite_multi(2, ids, types, memory, space, share->dxpl, from);
+#else
+    return H5Dwrite(datasets[1], type, share->memory, share->space, share->dxpl,
+                    values) < 0
+               ? -1
+               : H5Dwrite(datasets[0], type, share->memory, share->space,
+                          share->dxpl, values);
+#endif
+}
+
+static herr_t
+write_values(const hid_t *datasets, const struct pattern *pattern, int number)
+{
+    struct share share = open_share(datasets[0], pattern);
+    const bool is_wide = (pattern->is & WIDE) != 0;
     const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
-    const size_t nbytes =
-        (n + 1) * (pattern->is_double ? sizeof(double) : sizeof(float));
+    const size_t nbytes = (n + 1) * (is_wide ? sizeof(double) : sizeof(float));
+    const hid_t type = is_wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
     void *values = make_values(pattern, share.first[0], share.count[0], number);
     void *at = to_device(values, nbytes);
-    const herr_t result = H5Dwrite(
-        dataset, pattern->is_double ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-        share.memory, share.space, share.dxpl, at);
 
+    if ((pattern->is & SPACED) != 0)
+        space_memory(&share);
+    const herr_t result = (pattern->is & PAIR) != 0
+                              ? write_pair(datasets, type, &share, at)
+                              : H5Dwrite(datasets[0], type, share.memory,
+                                         share.space, share.dxpl, at);
     from_device(at, values, nbytes);
     free(values);
     close_share(&share);
     return result;
 }
+
+/* ---- faults ---- */
+
+/* Kills this process later, even within a call of MPI. */
+static void
+die_later(void)
+{
+    const char *text = getenv("TEST_KILL_US");
+    const long delay_us = text == NULL ? 0 : atol(text);
+    const struct itimerval timer = {
+        .it_value = {delay_us / 1000000, delay_us % 1000000}};
+
+    if (delay_us == 0)
+        raise(SIGKILL);
+    setitimer(ITIMER_REAL, &timer, NULL); /* SIGALRM ends the process */
+}
+
+/* No write may end beyond what the file has now. */
+static void
+fill_disk(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    struct rlimit limit;
+
+    need(file == NULL || fseek(file, 0, SEEK_END) != 0 ? -1 : 0,
+         "measure the file");
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = (rlim_t)ftell(file);
+    fclose(file);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void
+empty_disk(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* Writes /before, and lets the fault begin. */
+static void
+begin_fault(hid_t file, const char *path, const struct pattern *pattern)
+{
+    static const struct pattern good = {"", FILTERED, 1};
+    hid_t before = create(file, "before", &good);
+    int rank, nranks;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    need(write_values(&before, &good, 0), "write /before");
+    H5Dclose(before);
+    need(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if ((pattern->is & FULL) != 0)
+        fill_disk(path);
+    if (rank < nranks - 1)
+        return;
+    if ((pattern->is & POOR) != 0)
+        setenv("TERP_MAX_MEMORY", "1K", 1);
+    if ((pattern->is & KILLED) != 0)
+        die_later();
+}
+
+/* ---- reading ---- */
 
 static void
 read_values(hid_t dataset, const struct pattern *pattern)
@@ -256,12 +421,27 @@ main(int argc, char **argv)
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     need(file, "create the file");
-    hid_t dataset = create(file, pattern);
+    const bool has_fault = (pattern->is & FAULTS) != 0;
+    hid_t datasets[2] = {create(file, "field", pattern), -1};
+    if ((pattern->is & PAIR) != 0)
+        datasets[1] = create(file, "second", pattern);
+    if (has_fault)
+        begin_fault(file, argv[1], pattern);
+    bool is_written = true;
     for (int i = 0; i < pattern->nwrites; i++)
-        if (write_values(dataset, pattern, i) < 0)
+        if (write_values(datasets, pattern, i) < 0) {
             puts("refused");
-    read_values(dataset, pattern);
-    H5Dclose(dataset);
+            is_written = false;
+        }
+    if ((pattern->is & FULL) != 0)
+        empty_disk();
+    if (is_written || !has_fault)
+        read_values(datasets[0], pattern);
+    if ((pattern->is & PAIR) != 0) {
+        read_values(datasets[1], pattern);
+        H5Dclose(datasets[1]);
+    }
+    H5Dclose(datasets[0]);
     H5Pclose(fapl);
     need(H5Fclose(file), "close the file");
     MPI_Finalize();

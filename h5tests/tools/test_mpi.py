@@ -35,6 +35,12 @@ def mpiexec(nranks, program, *arguments, **environment):
         timeout=60, env={**os.environ, **ALLOWED, **environment})
 
 
+def pattern_field():
+    """The data of mpi_patterns.c, up to rounding of libraries."""
+    z, y, x = np.meshgrid(*map(np.arange, (150, 70, 90)), indexing="ij")
+    return np.sin(0.1 * z) * np.cos(0.07 * y) + 0.2 * np.sin(0.05 * x + z)
+
+
 def field(dims):
     """The data of parallel_write.c, up to rounding of libraries."""
     z, y, x = np.meshgrid(*map(np.arange, dims), indexing="ij")
@@ -183,6 +189,64 @@ class ParallelTest(unittest.TestCase):
             self.assertIn("refused", said)
             self.assertIn("in spite of TERP_MPI_WRITES=disjoint", said)
 
+    # Growing datasets, chunks without fill values, calls of two datasets, and
+    # memory with gaps; and TERP_ASYNC, which changes nothing through MPI.
+    def test_connector_writes_the_same_file_in_other_patterns(self):
+        self.ask_for_connector()
+        sums = re.compile(r"sum (\d+)")
+        for pattern in "grown", "unfilled", "pair", "spaced", "shared":
+            for nranks in 1, 3:
+                want, alone, _ = self.run_pattern(nranks, pattern)
+                for how in ({}, {"TERP_ASYNC": "1"},
+                            {"TERP_MPI_WRITES": "disjoint"}):
+                    got, said, _ = self.run_pattern(
+                        nranks, pattern, HDF5_VOL_CONNECTOR="terp", **how)
+                    self.assertEqual(got, want, (pattern, nranks, how))
+                    self.assertEqual(sums.findall(said), sums.findall(alone))
+                    if pattern in ("grown", "unfilled", "pair"):
+                        self.assertIn("chunks were encoded ahead", said)
+
+    # ---- faults ----
+
+    def outcomes(self, pattern, nranks, **environment):
+        """What a fault does without the connector, with it, and with marks: the
+        exit status, how many processes were refused, and the sum of the values.
+        /before, which was flushed before the fault, must be whole."""
+        self.ask_for_connector()
+        for connector in ({}, {"HDF5_VOL_CONNECTOR": "terp"},
+                          {"HDF5_VOL_CONNECTOR": "terp",
+                           "TERP_MPI_WRITES": "disjoint"}):
+            path = os.path.join(self.directory, "fault.h5")
+            # mpiexec raises an error after its timeout.
+            result = mpiexec(nranks, "TEST_MPI_PATTERNS", path, pattern,
+                             **connector, **environment)
+            with h5py.File(path, "r") as file:
+                error = np.abs(file["before"][()] - pattern_field()).max()
+            self.assertLessEqual(error, 1e-3 + 1e-6)
+            yield (result.returncode, result.stdout.count("refused"),
+                   re.findall(r"sum (\d+)", result.stdout))
+
+    def test_process_that_cannot_encode_stores_values_as_they_are(self):
+        for nranks in 1, 2, 3:
+            alone, through, marked = self.outcomes("poor", nranks)
+            self.assertEqual((through, marked), (alone, alone))
+            self.assertEqual((alone[0], alone[1], len(alone[2])), (0, 0, 1))
+
+    def test_full_disk_is_told_as_without_the_connector(self):
+        for nranks in 1, 2:
+            alone, through, marked = self.outcomes("full", nranks)
+            self.assertEqual((through, marked), (alone, alone))
+            self.assertEqual(alone, (0, nranks, []))
+
+    def test_killed_process_ends_all_and_leaves_what_was_flushed(self):
+        for delay in 0, 300, 3000, 30000:
+            for status, nrefused, sums in self.outcomes(
+                    "killed", 3, TEST_KILL_US=str(delay)):
+                self.assertNotEqual(status, 0)
+                self.assertEqual((nrefused, sums), (0, []))
+
+    # ---- devices ----
+
     def ask_for_device(self):
         """The CUDA runtime, and the environment for values in its memory."""
         self.ask_for_connector()
@@ -240,6 +304,18 @@ class ParallelTest(unittest.TestCase):
         self.assertLess(len(got), len(want) * 1.1)
         with h5py.File(path) as file:
             self.assertEqual(file["field"].chunks, (16, 32, 32))
+
+    # A program with filters already writes collectively.
+    def test_rules_replace_filters_of_the_program(self):
+        self.ask_for_connector()
+        _, said, path = self.run_pattern(
+            2, "deflated", HDF5_VOL_CONNECTOR="terp",
+            TERP_RULES="*=abs:1e-3,replace-filters")
+        self.assertIn("45 of 45 chunks were encoded ahead", said)
+        with h5py.File(path) as file:
+            self.assertEqual(list(file["field"]._filters), [str(FILTER)])
+            error = np.abs(file["field"][()] - pattern_field()).max()
+        self.assertLessEqual(error, 1e-3 + 1e-6)
 
     def test_refused_write_names_the_remedy(self):
         self.ask_for_connector()
