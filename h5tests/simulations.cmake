@@ -40,4 +40,25 @@ if(TARGET parallel_write)
     set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
       TERP_TEST_CUDART=${library} TEST_DEVICE_ENGINE=${library})
   endif()
+
+  # Programs of others. Debian's pkg-config file lacks the folder of the header.
+  terp_add_pytest(mpi_programs ${TERP_SYSTEM_PYTHON}
+                  ../tools/test_mpi_programs.py)
+  set(TERP_AMREX_PLOTFILE "" CACHE FILEPATH
+      "The program of examples/amrex, to try the connector's rules on it")
+  set_property(TEST mpi_programs APPEND PROPERTY ENVIRONMENT
+    TEST_MPIEXEC=${MPIEXEC_EXECUTABLE} TEST_NDEVICES=1
+    TEST_PLOTFILE=${TERP_AMREX_PLOTFILE})
+  find_library(TERP_NETCDF_MPI netcdf_mpi)
+  cmake_path(GET TERP_NETCDF_MPI PARENT_PATH folder)
+  find_path(TERP_NETCDF_MPI_INCLUDE netcdf_par.h
+            HINTS ${folder}/netcdf/mpi/include NO_DEFAULT_PATH)
+  if(TERP_NETCDF_MPI AND TERP_NETCDF_MPI_INCLUDE)
+    add_executable(mpi_netcdf tools/mpi_netcdf.c)
+    target_include_directories(mpi_netcdf SYSTEM
+      PRIVATE ${TERP_NETCDF_MPI_INCLUDE})
+    target_link_libraries(mpi_netcdf PRIVATE ${TERP_NETCDF_MPI} MPI::MPI_C m)
+    set_property(TEST mpi_programs APPEND PROPERTY ENVIRONMENT
+      TEST_MPI_NETCDF=$<TARGET_FILE:mpi_netcdf>)
+  endif()
 endif()
