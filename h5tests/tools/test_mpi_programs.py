@@ -40,8 +40,43 @@ with h5py.File(sys.argv[1], "w", driver="mpio", comm=comm) as file:
         got = data[first:end]
 assert abs(got.astype("f8") - values).max() <= 1e-3
 """
+OPENPMD = """
+import sys
+try:
+    import openpmd_api as io
+except ImportError:
+    sys.exit("no openPMD-api for MPI")
+import numpy as np
+from mpi4py import MPI
+
+if not io.variants.get("mpi", False):
+    sys.exit("no openPMD-api for MPI")
+comm = MPI.COMM_WORLD
+first, end = (128 * (comm.rank + i) // comm.size for i in (0, 1))
+z, y, x = np.meshgrid(np.arange(first, end), np.arange(64), np.arange(96),
+                      indexing="ij")
+values = (np.sin(z / 9) * np.cos(y / 13) + x / 50).astype("f4")
+series = io.Series(sys.argv[1], io.Access.create, comm)
+step = series.iterations[1]
+step.open()
+rho = step.meshes["field"]
+rho.reset_dataset(io.Dataset(values.dtype, [128, 64, 96]))
+rho.store_chunk(values, [first, 0, 0], values.shape)
+series.flush()
+step.close()
+series.close()
+series = io.Series(sys.argv[1], io.Access.read_only, comm)
+step = series.iterations[1]
+step.open()
+got = step.meshes["field"].load_chunk([first, 0, 0], values.shape)
+series.flush()
+assert abs(got.astype("f8") - values).max() <= 1e-3
+series.close()
+"""
 RULES = {"HDF5_VOL_CONNECTOR": "terp", "TERP_VERBOSE": "1",
          "TERP_RULES": "field=abs:1e-3", "TERP_RULES_MPI": "collective"}
+ABSENT = re.compile("h5py is without MPI|No module named 'mpi4py'|"
+                    "no openPMD-api for MPI")
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                         os.pardir, os.pardir, "examples")
 
@@ -57,9 +92,9 @@ class ProgramsTest(unittest.TestCase):
 
     def run_program(self, nranks, program, *arguments, **environment):
         result = mpiexec(nranks, program, *arguments, **environment)
-        if "h5py is without MPI" in result.stdout or (
-                "No module named 'mpi4py'" in result.stdout):
-            self.skipTest("no h5py for MPI")
+        absent = ABSENT.search(result.stdout)
+        if absent:
+            self.skipTest(absent[0])
         self.assertEqual(result.returncode, 0, result.stdout)
         return result.stdout
 
@@ -87,12 +122,28 @@ class ProgramsTest(unittest.TestCase):
             with h5py.File(path) as file:
                 self.assertEqual(list(file["field"]._filters), [str(FILTER)])
 
-    def test_h5py_writes_and_reads_through_the_connector(self):
-        script = self.path("write.py")
-        with open(script, "w") as file:
-            file.write(H5PY)
+    def script(self, text):
+        """The arguments of run_program for a script of Python."""
+        path = self.path("write.py")
+        with open(path, "w") as file:
+            file.write(text)
         os.environ["TEST_PYTHON"] = sys.executable
-        self.check("TEST_PYTHON", script)
+        return "TEST_PYTHON", path
+
+    def test_h5py_writes_and_reads_through_the_connector(self):
+        self.check(*self.script(H5PY))
+
+    def test_rules_compress_meshes_of_openpmd(self):
+        program = self.script(OPENPMD)
+        for nranks in 1, 2, 4:
+            path = self.path("openpmd.h5")
+            said = self.run_program(nranks, *program, path, **RULES,
+                                    OPENPMD_HDF5_INDEPENDENT="OFF")
+            if "connector: " not in said:
+                self.skipTest("the HDF5 of openPMD-api has no connectors")
+            with h5py.File(path) as file:
+                field = file["data/1/meshes/field"]
+                self.assertEqual(list(field._filters), [str(FILTER)])
 
     def test_netcdf_writes_and_reads_through_the_connector(self):
         if "TEST_MPI_NETCDF" not in os.environ:
