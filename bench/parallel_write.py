@@ -3,6 +3,7 @@
 
     parallel_write.py PROGRAM [--extent N] [--chunk N] [--folder FOLDER]
                       [--processes N...] [--cudart LIBRARY --devices N]
+                      [--ways WAY...]
 
 PROGRAM: parallel_write of examples/; the environment names the plugin, the CUDA
 engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
@@ -10,7 +11,9 @@ engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
 
 Ways: the filter on the CPU, one thread a process; the filter with the device;
 and, if the HDF5 of the program has connectors, terp's connector, also with
-TERP_MPI_WRITES=disjoint ("disjoint"). With --cudart
+TERP_MPI_WRITES=disjoint and glibc's limit for memory of its own at 128 KiB
+("disjoint", see doc/vol.md). --ways selects some of filter, connector and
+disjoint; the CPU is measured with the filter. With --cudart
 (libcudart.so) the values are in device memory for the device's ways, and each
 is measured with 1 to --devices GPUs. The filter's times then contain copies to
 and from the host, which HDF5 needs.
@@ -95,6 +98,8 @@ def measure(args, nprocesses, ndevices, way):
             map(str, range(ndevices)))
     if way in AHEAD:
         environment.update(CONNECTOR, TERP_MPI_WRITES=way)
+        if way == "disjoint":
+            environment["MALLOC_MMAP_THRESHOLD_"] = "131072"
     elif ndevices:
         require_devices(args, nprocesses, **environment)
     layers = [nprocesses * args.extent]
@@ -123,8 +128,9 @@ def main():
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--cudart")
     parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--ways", nargs="+", default=["filter", *AHEAD])
     args = parser.parse_args()
-    ways = ["filter"] + list(AHEAD) * has_connector(args)
+    ways = [way for way in args.ways if way == "filter" or has_connector(args)]
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow("nz ny_nx chunk processes devices memory way ratio write_s "
                    "read_s write_gb_per_s read_gb_per_s".split())
@@ -132,7 +138,8 @@ def main():
     cases = [(nprocesses, ndevices, way) for nprocesses in args.processes
              for ndevices in range(1, min(nprocesses, args.devices) + 1)
              for way in reversed(ways)]
-    cases += [(nprocesses, 0, "filter") for nprocesses in args.processes]
+    cases += [(nprocesses, 0, "filter") for nprocesses in args.processes
+              if "filter" in ways]
     for case in cases:
         for row in measure(args, *case):
             table.writerow(row)
