@@ -122,7 +122,8 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
       target_link_options(test_vol_transfers
                           PRIVATE -Wl,--wrap=terp_prepared_take
                                   -Wl,--wrap=terp_marks_take
-                                  -Wl,--wrap=terp_history_find)
+                                  -Wl,--wrap=terp_history_find
+                                  -Wl,--wrap=terp_history_add)
     endif()
     if(name STREQUAL "calls")
       target_link_options(test_vol_calls PRIVATE -Wl,--wrap=dladdr)

@@ -194,6 +194,7 @@
     X(herr_t, H5Sget_regular_hyperslab,                                   \
       (hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *))                \
     X(herr_t, H5Tclose, (hid_t))                                          \
+    X(hid_t, H5Tcopy, (hid_t))                                            \
     X(htri_t, H5Tequal, (hid_t, hid_t))                                   \
     X(size_t, H5Tget_size, (hid_t))
 

@@ -30,6 +30,8 @@ vol_object_make(const struct vol_object *like, void *under)
 void
 vol_object_free(struct vol_object *object)
 {
+    if (object->type > 0)
+        object->library->H5Tclose(object->type);
     free(object->plan);
     free(object);
 }

@@ -11,6 +11,7 @@ struct vol_object {
     hid_t vol;             /* the connector below */
     void *under;           /* the object of the connector below */
     struct vol_plan *plan; /* of a dataset; NULL until needed (plan.c) */
+    hid_t type;            /* a copy that the plan has made; 0: none */
     bool is_shared;        /* several processes may have its file open */
     /* all these processes read its file's metadata together, in the same calls
      */

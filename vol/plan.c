@@ -24,27 +24,31 @@ read_streams(const struct terp_host *host, const struct vol_library *library,
 {
     const char *reason = terp_dcpl_read_streams(host, dcpl, &plan->cd);
 
-    if (reason != NULL)
-        return reason;
-    if (!terp_type_is_plain(plan->cd.chunk.type))
-        return "its values are neither float32 nor float64";
-    plan->rank = library->H5Pget_chunk(dcpl, H5S_MAX_RANK, plan->chunk);
-    return NULL;
+    if (reason == NULL)
+        plan->rank = library->H5Pget_chunk(dcpl, H5S_MAX_RANK, plan->chunk);
+    return reason;
 }
 
 /* Reads the ids that transfers need: of the values' type, and of the library's
- * default transfer properties. */
+ * default transfer properties. The type is predefined by HDF5, or a copy that
+ * belongs to no file: enumerations, complex values, and 16-bit floats. */
 static const char *
-read_ids(const struct terp_host *host, hid_t type, struct vol_plan *plan)
+read_ids(const struct terp_host *host, struct vol_object *dataset, hid_t type,
+         struct vol_plan *plan)
 {
+    const struct vol_library *library = dataset->library;
     const struct terp_chunk *chunk = &plan->cd.chunk;
     struct terp_number number;
     uint64_t nvalues = 1;
 
     if (terp_number_read(host, type, &number) != TERP_PASS_NONE ||
-        !terp_number_find_type(host, &number, &plan->type) ||
         !terp_host_find_id(host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl))
         return "HDF5 does not tell its type";
+    if (!terp_number_find_type(host, &number, &plan->type) ||
+        library->H5Tequal(type, plan->type) <= 0)
+        plan->type = dataset->type = library->H5Tcopy(type);
+    if (plan->type < 0)
+        return "HDF5 does not copy its type";
     for (int d = 0; d < plan->rank; d++)
         nvalues *= plan->chunk[d];
     if (plan->rank < 1 || number.type != chunk->type ||
@@ -73,7 +77,7 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
                        ? "HDF5 does not tell its properties"
                        : read_streams(&host, library, dcpl, plan);
     if (plan->reason == NULL)
-        plan->reason = read_ids(&host, type, plan);
+        plan->reason = read_ids(&host, dataset, type, plan);
     if (plan->reason == NULL &&
         !terp_dcpl_read_padding(&host, dcpl, plan->type, plan->pad))
         plan->reason = "HDF5 does not tell its fill value";
@@ -98,7 +102,7 @@ start_block(const struct vol_plan *plan, const struct vol_box *box,
 
     block->rank = array->rank = plan->rank;
     block->cd = plan->cd;
-    array->value_nbytes = plan->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
+    array->value_nbytes = (uint32_t)terp_value_nbytes(plan->cd.chunk.type);
     memcpy(array->pad, plan->pad, sizeof plan->pad);
     if (box->rank != plan->rank)
         return "its chunks have another rank than its dataspace";

@@ -9,7 +9,7 @@
 struct vol_plan {
     const char *reason; /* why HDF5 moves every transfer; NULL: it need not */
     bool may_write;     /* its file is open for writing */
-    hid_t type;         /* of the dataset, predefined by HDF5 */
+    hid_t type;         /* of the dataset; stays open as long as it */
     hid_t dxpl;         /* HDF5's default transfer properties */
     hsize_t chunk[H5S_MAX_RANK];
     int rank;

@@ -721,6 +721,7 @@ fake_H5Idec_ref(hid_t id)
 }
 
 PLAIN_MAKER(H5Pcopy, (hid_t list), (list))
+PLAIN_MAKER(H5Tcopy, (hid_t type), (type))
 PLAIN_CLOSE(H5Pclose)
 PLAIN_CLOSE(H5Sclose)
 PLAIN_CLOSE(H5Tclose)

@@ -109,6 +109,33 @@ class BatchTest(Files):
                     check=True, capture_output=True, text=True).stdout.strip()
                 self.assertEqual(mine, plain, case)
 
+    def test_numbers_of_every_type_go_in_batches(self):
+        field = np.cumsum(np.random.default_rng(3).standard_normal((40, 45, 33)),
+                          axis=0)
+        for dtype in ("i1", "<u2", ">i2", "<i4", ">u4", "<u8", "<f2", ">f2",
+                      "<c8", ">c16", np.bool_):
+            values = (field * 20).astype(dtype)
+            stored_by = []
+            for name in "batches", "one by one":
+                with h5py.File(self.path, "w") as file, Said() as said:
+                    dataset = file.create_dataset(
+                        "d", values.shape, dtype, chunks=(16, 16, 16),
+                        compression=FILTER, compression_opts=(ABSOLUTE, 0, 0))
+                    if name == "batches":
+                        dataset[...] = values
+                    else:
+                        for at in dataset.iter_chunks():
+                            dataset[at] = values[at]
+                    stored_by.append(stored(dataset))
+                if name == "batches":
+                    self.assertEqual(said.batches, [("write", 27)],
+                                     (dtype, said.text))
+                with h5py.File(self.path) as file, Said() as said:
+                    got = file["d"][()]
+                np.testing.assert_array_equal(got, values)
+                self.assertEqual(said.batches, [("read", 27)], dtype)
+            self.assertEqual(*stored_by)
+
     def test_what_is_not_whole_chunks_goes_down(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, LOSSLESS)
