@@ -173,7 +173,7 @@ vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
     if (made == NULL)
         return;
     const char *reason =
-        vol_plan_block(plan, transfer, &made->block, &selection);
+        vol_plan_block(plan, transfer, true, &made->block, &selection);
     if (reason != NULL) {
         say(caller, made, reason);
         free(made);

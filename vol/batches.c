@@ -285,7 +285,8 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
         (transfer->dataset->is_shared &&
          (transfer->src != NULL || transfer->dataset->reads_together)))
         return VOL_LEFT;
-    const char *reason = vol_plan_block(plan, transfer, &block, &selection);
+    const char *reason =
+        vol_plan_block(plan, transfer, false, &block, &selection);
     enum terp_status st = TERP_ERR_ARGUMENT;
     terp_call_begin(caller, &call);
     if (reason == NULL) {

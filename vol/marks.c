@@ -187,8 +187,8 @@ make(const void *caller, const struct vol_transfer *transfer,
     struct vol_selection selection;
     const struct vol_plan *plan = vol_plan_of(caller, transfer);
 
-    if (plan == NULL ||
-        vol_plan_block(plan, transfer, &marks->block, &selection) != NULL)
+    if (plan == NULL || vol_plan_block(plan, transfer, false, &marks->block,
+                                       &selection) != NULL)
         return false;
     /* HDF5 must call the filter of the connector, which knows the marks. */
     if (library->H5Zregister(terp_filter_class()) < 0)

@@ -475,7 +475,7 @@ plan_transfer(const void *caller, struct vol_transfer *transfer,
         transfer->dataset->is_shared ? NULL : vol_plan_of(caller, transfer);
 
     if (plan == NULL ||
-        vol_plan_block(plan, transfer, block, &selection) != NULL ||
+        vol_plan_block(plan, transfer, false, block, &selection) != NULL ||
         selection.is_strided || (transfer->dst != NULL && !selection.is_dense))
         return false;
     operation->storage = (struct vol_storage){transfer->dataset, plan};

@@ -113,9 +113,23 @@ start_block(const struct vol_plan *plan, const struct vol_box *box,
     return NULL;
 }
 
+/* Sets the strides of the selected values in memory. */
+static void
+set_strides(const struct vol_selection *selection, struct terp_array *array)
+{
+    for (int d = 0; d < array->rank; d++) {
+        array->dims[d] = selection->file.count[d];
+        array->stride[d] = selection->stride[d];
+    }
+    if (selection->is_dense)
+        terp_array_make_dense(array);
+}
+
+/* With `shrinks`, the block has the whole chunks of the selection, and
+ * selection->at becomes the place of its values. */
 static const char *
-make_block(const struct vol_plan *plan, const struct vol_selection *selection,
-           uint64_t min_nchunks, struct terp_h5_block *block)
+make_block(const struct vol_plan *plan, bool shrinks, uint64_t min_nchunks,
+           struct vol_selection *selection, struct terp_h5_block *block)
 {
     const struct vol_box *box = &selection->file;
     struct terp_array *array = &block->array;
@@ -124,19 +138,20 @@ make_block(const struct vol_plan *plan, const struct vol_selection *selection,
 
     if (reason != NULL)
         return reason;
+    set_strides(selection, array);
     for (int d = 0; d < plan->rank; d++) {
-        hsize_t end = box->offset[d] + box->count[d];
-        if (box->offset[d] % plan->chunk[d] != 0 ||
-            (box->count[d] % plan->chunk[d] != 0 && end != box->dims[d]))
+        const hsize_t length = plan->chunk[d];
+        const hsize_t end = box->offset[d] + box->count[d];
+        const hsize_t first = div_up(box->offset[d], length) * length;
+        const hsize_t last = end == box->dims[d] ? end : end / length * length;
+        if (first >= last || (!shrinks && last - first != box->count[d]))
             return "the selection is not made of whole chunks";
-        block->offset[d] = box->offset[d];
-        block->count[d] = array->dims[d] = box->count[d];
-        array->chunk[d] = plan->chunk[d];
-        array->stride[d] = selection->stride[d];
-        nchunks *= div_up(box->count[d], plan->chunk[d]);
+        block->offset[d] = first;
+        block->count[d] = array->dims[d] = last - first;
+        array->chunk[d] = length;
+        selection->at += (first - box->offset[d]) * array->stride[d];
+        nchunks *= div_up(last - first, length);
     }
-    if (selection->is_dense)
-        terp_array_make_dense(array);
     return nchunks < min_nchunks ? "the selection is a single chunk" : NULL;
 }
 
@@ -191,7 +206,8 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 
 const char *
 vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
-               struct terp_h5_block *block, struct vol_selection *selection)
+               bool shrinks, struct terp_h5_block *block,
+               struct vol_selection *selection)
 {
     const struct vol_library *library = transfer->dataset->library;
 
@@ -215,9 +231,10 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
         reason = "the selection has few values";
     /* A single chunk may be in HDF5's cache, where the program finds it soon.
      */
-    return reason != NULL ? reason
-                          : make_block(plan, selection,
-                                       transfer->is_pending ? 1 : 2, block);
+    return reason != NULL
+               ? reason
+               : make_block(plan, shrinks, transfer->is_pending ? 1 : 2,
+                            selection, block);
 }
 
 bool

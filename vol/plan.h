@@ -28,7 +28,10 @@ vol_plan_moves(const void *caller, struct vol_object *dataset, hid_t dxpl);
 
 /* Describes a transfer's chunks, or every n-th value of them, in all members of
  * `block` but `storage` and `context`. Returns NULL, or why HDF5 moves the
- * values. */
+ * values. With `shrinks`, the block has the whole chunks of a selection that
+ * also has parts of chunks. selection->at is the place of the block's first
+ * value in memory. */
 const char *
 vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
-               struct terp_h5_block *block, struct vol_selection *selection);
+               bool shrinks, struct terp_h5_block *block,
+               struct vol_selection *selection);
