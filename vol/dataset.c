@@ -10,6 +10,7 @@
 #include "vol/ahead.h"
 #include "vol/batches.h"
 #include "vol/create.h"
+#include "vol/dense.h"
 #include "vol/device.h"
 #include "vol/marks.h"
 #include "vol/pending.h"
@@ -62,6 +63,7 @@ struct rest {
     const void **src;
     void **dst;
     struct vol_staged *staged; /* of each dataset */
+    struct vol_dense *dense;   /* of each dataset */
     uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
     struct vol_ahead *ahead;
     struct vol_marks *marks; /* instead of the values of the only dataset */
@@ -75,6 +77,7 @@ free_rest(struct rest *rest)
     free((void *)rest->src);
     free((void *)rest->dst);
     free(rest->staged);
+    free(rest->dense);
 }
 
 static bool
@@ -85,12 +88,15 @@ make_rest(size_t count, struct rest *rest)
                       .types = malloc(4 * count * sizeof *rest->types),
                       .src = (const void **)malloc(count * sizeof *rest->src),
                       .dst = (void **)malloc(count * sizeof *rest->dst),
-                      .staged = calloc(count, sizeof *rest->staged)};
+                      .staged = calloc(count, sizeof *rest->staged),
+                      .dense = calloc(count, sizeof *rest->dense)};
     if (rest->under == NULL || rest->types == NULL || rest->src == NULL ||
-        rest->dst == NULL || rest->staged == NULL) {
+        rest->dst == NULL || rest->staged == NULL || rest->dense == NULL) {
         free_rest(rest);
         return false;
     }
+    for (size_t i = 0; i < count; i++)
+        rest->dense[i].space = H5I_INVALID_HID;
     rest->mem_spaces = rest->types + count;
     rest->file_spaces = rest->mem_spaces + count;
     rest->none = rest->file_spaces + count;
@@ -192,6 +198,26 @@ mark(const void *caller, const struct vol_transfer *transfer, struct rest *rest)
     return rest->count == 1;
 }
 
+/* Moves a transfer in batches; a write by way of a copy of its values where
+ * these have gaps or another type. HDF5 gets the copy of a shared dataset's
+ * values, some chunks of which are encoded ahead. */
+static enum vol_moved
+move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
+{
+    struct vol_dense *dense = &rest->dense[rest->count];
+
+    if (!vol_dense_make(caller, transfer, rest->held_nbytes, dense))
+        return vol_batches_move(caller, transfer);
+    const enum vol_moved moved = vol_batches_move(caller, &dense->transfer);
+    if (moved == VOL_LEFT && transfer->dataset->is_shared) {
+        *transfer = dense->transfer;
+        rest->held_nbytes += dense->nbytes;
+    } else {
+        vol_dense_free(transfer->dataset->library, dense);
+    }
+    return moved;
+}
+
 /* Moves the datasets that can go in batches, and lists the rest, with values in
  * host memory. */
 static herr_t
@@ -202,7 +228,7 @@ move_batches(const void *caller, const struct request *request,
         struct vol_transfer transfer = transfer_of(caller, request, i);
         if (writes_alone(caller, request) && mark(caller, &transfer, rest))
             break;
-        const enum vol_moved moved = vol_batches_move(caller, &transfer);
+        const enum vol_moved moved = move_batch(caller, &transfer, rest);
         if (moved == VOL_FAILED)
             return -1;
         if (moved == VOL_MOVED && !transfer.dataset->is_shared)
@@ -242,9 +268,11 @@ end_rest(const void *caller, const struct vol_library *library,
 {
     bool is_copied = true;
 
-    for (size_t i = 0; i < rest->count; i++)
+    for (size_t i = 0; i < rest->count; i++) {
         if (rest->none[i] >= 0)
             library->H5Sclose(rest->none[i]);
+        vol_dense_free(library, &rest->dense[i]);
+    }
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
                                         &rest->staged[i]);

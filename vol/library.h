@@ -138,64 +138,67 @@
     X(herr_t, H5VLoptional, (void *, hid_t, void *, hid_t, void **))
 
 /* The other functions, in the same form. */
-#define VOL_PLAIN_FUNCTIONS(X)                                            \
-    X(herr_t, H5get_libversion, (unsigned *, unsigned *, unsigned *))     \
-    X(void *, H5allocate_memory, (size_t, hbool_t))                       \
-    X(herr_t, H5free_memory, (void *))                                    \
-    X(herr_t, H5Eauto_is_v2, (hid_t, unsigned *))                         \
-    X(herr_t, H5Eget_auto2, (hid_t, H5E_auto2_t *, void **))              \
-    X(herr_t, H5Eset_auto2, (hid_t, H5E_auto2_t, void *))                 \
-    X(herr_t, H5Eclear2, (hid_t))                                         \
-    X(hid_t, H5Eget_current_stack, (void))                                \
-    X(herr_t, H5Eset_current_stack, (hid_t))                              \
-    X(herr_t, H5Eappend_stack, (hid_t, hid_t, hbool_t))                   \
-    X(htri_t, H5Iis_valid, (hid_t))                                       \
-    X(int, H5Iinc_ref, (hid_t))                                           \
-    X(int, H5Idec_ref, (hid_t))                                           \
-    X(hid_t, H5Pcopy, (hid_t))                                            \
-    X(herr_t, H5Pclose, (hid_t))                                          \
-    X(herr_t, H5Pset_vol, (hid_t, hid_t, const void *))                   \
-    X(herr_t, H5Pget_vol_info, (hid_t, void **))                          \
-    X(ssize_t, H5Pget_data_transform, (hid_t, char *, size_t))            \
-    X(herr_t, H5FDdriver_query, (hid_t, unsigned long *))                 \
-    X(hid_t, H5Pget_driver, (hid_t))                                      \
-    X(H5D_layout_t, H5Pget_layout, (hid_t))                               \
-    X(herr_t, H5Pset_layout, (hid_t, H5D_layout_t))                       \
-    X(int, H5Pget_chunk, (hid_t, int, hsize_t *))                         \
-    X(herr_t, H5Pset_chunk, (hid_t, int, const hsize_t *))                \
-    X(int, H5Pget_external_count, (hid_t))                                \
-    X(int, H5Pget_nfilters, (hid_t))                                      \
-    X(H5Z_filter_t, H5Pget_filter2,                                       \
-      (hid_t, unsigned, unsigned *, size_t *, unsigned *, size_t, char *, \
-       unsigned *))                                                       \
-    X(herr_t, H5Pset_filter,                                              \
-      (hid_t, H5Z_filter_t, unsigned, size_t, const unsigned *))          \
-    X(herr_t, H5Premove_filter, (hid_t, H5Z_filter_t))                    \
-    X(htri_t, H5Zfilter_avail, (H5Z_filter_t))                            \
-    X(herr_t, H5Zregister, (const void *))                                \
-    X(herr_t, H5Pget_chunk_cache, (hid_t, size_t *, size_t *, double *))  \
-    X(herr_t, H5Pset_chunk_cache, (hid_t, size_t, size_t, double))        \
-    X(herr_t, H5Sclose, (hid_t))                                          \
-    X(hid_t, H5Scopy, (hid_t))                                            \
-    X(hid_t, H5Screate_simple, (int, const hsize_t *, const hsize_t *))   \
-    X(int, H5Sget_simple_extent_ndims, (hid_t))                           \
-    X(hssize_t, H5Sget_simple_extent_npoints, (hid_t))                    \
-    X(int, H5Sget_simple_extent_dims, (hid_t, hsize_t *, hsize_t *))      \
-    X(H5S_class_t, H5Sget_simple_extent_type, (hid_t))                    \
-    X(H5S_sel_type, H5Sget_select_type, (hid_t))                          \
-    X(hssize_t, H5Sget_select_npoints, (hid_t))                           \
-    X(htri_t, H5Sselect_valid, (hid_t))                                   \
-    X(herr_t, H5Sselect_none, (hid_t))                                    \
-    X(herr_t, H5Sget_select_bounds, (hid_t, hsize_t *, hsize_t *))        \
-    X(herr_t, H5Sselect_hyperslab,                                        \
-      (hid_t, H5S_seloper_t, const hsize_t *, const hsize_t *,            \
-       const hsize_t *, const hsize_t *))                                 \
-    X(htri_t, H5Sis_regular_hyperslab, (hid_t))                           \
-    X(herr_t, H5Sget_regular_hyperslab,                                   \
-      (hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *))                \
-    X(herr_t, H5Tclose, (hid_t))                                          \
-    X(hid_t, H5Tcopy, (hid_t))                                            \
-    X(htri_t, H5Tequal, (hid_t, hid_t))                                   \
+#define VOL_PLAIN_FUNCTIONS(X)                                                 \
+    X(herr_t, H5get_libversion, (unsigned *, unsigned *, unsigned *))          \
+    X(void *, H5allocate_memory, (size_t, hbool_t))                            \
+    X(herr_t, H5free_memory, (void *))                                         \
+    X(herr_t, H5Eauto_is_v2, (hid_t, unsigned *))                              \
+    X(herr_t, H5Eget_auto2, (hid_t, H5E_auto2_t *, void **))                   \
+    X(herr_t, H5Eset_auto2, (hid_t, H5E_auto2_t, void *))                      \
+    X(herr_t, H5Eclear2, (hid_t))                                              \
+    X(hid_t, H5Eget_current_stack, (void))                                     \
+    X(herr_t, H5Eset_current_stack, (hid_t))                                   \
+    X(herr_t, H5Eappend_stack, (hid_t, hid_t, hbool_t))                        \
+    X(htri_t, H5Iis_valid, (hid_t))                                            \
+    X(int, H5Iinc_ref, (hid_t))                                                \
+    X(int, H5Idec_ref, (hid_t))                                                \
+    X(hid_t, H5Pcopy, (hid_t))                                                 \
+    X(herr_t, H5Pclose, (hid_t))                                               \
+    X(herr_t, H5Pset_vol, (hid_t, hid_t, const void *))                        \
+    X(herr_t, H5Pget_vol_info, (hid_t, void **))                               \
+    X(ssize_t, H5Pget_data_transform, (hid_t, char *, size_t))                 \
+    X(herr_t, H5FDdriver_query, (hid_t, unsigned long *))                      \
+    X(hid_t, H5Pget_driver, (hid_t))                                           \
+    X(H5D_layout_t, H5Pget_layout, (hid_t))                                    \
+    X(herr_t, H5Pset_layout, (hid_t, H5D_layout_t))                            \
+    X(int, H5Pget_chunk, (hid_t, int, hsize_t *))                              \
+    X(herr_t, H5Pset_chunk, (hid_t, int, const hsize_t *))                     \
+    X(int, H5Pget_external_count, (hid_t))                                     \
+    X(int, H5Pget_nfilters, (hid_t))                                           \
+    X(H5Z_filter_t, H5Pget_filter2,                                            \
+      (hid_t, unsigned, unsigned *, size_t *, unsigned *, size_t, char *,      \
+       unsigned *))                                                            \
+    X(herr_t, H5Pset_filter,                                                   \
+      (hid_t, H5Z_filter_t, unsigned, size_t, const unsigned *))               \
+    X(herr_t, H5Premove_filter, (hid_t, H5Z_filter_t))                         \
+    X(htri_t, H5Zfilter_avail, (H5Z_filter_t))                                 \
+    X(herr_t, H5Zregister, (const void *))                                     \
+    X(herr_t, H5Pget_chunk_cache, (hid_t, size_t *, size_t *, double *))       \
+    X(herr_t, H5Pset_chunk_cache, (hid_t, size_t, size_t, double))             \
+    X(herr_t, H5Sclose, (hid_t))                                               \
+    X(hid_t, H5Scopy, (hid_t))                                                 \
+    X(hid_t, H5Screate_simple, (int, const hsize_t *, const hsize_t *))        \
+    X(int, H5Sget_simple_extent_ndims, (hid_t))                                \
+    X(hssize_t, H5Sget_simple_extent_npoints, (hid_t))                         \
+    X(int, H5Sget_simple_extent_dims, (hid_t, hsize_t *, hsize_t *))           \
+    X(H5S_class_t, H5Sget_simple_extent_type, (hid_t))                         \
+    X(H5S_sel_type, H5Sget_select_type, (hid_t))                               \
+    X(hssize_t, H5Sget_select_npoints, (hid_t))                                \
+    X(htri_t, H5Sselect_valid, (hid_t))                                        \
+    X(herr_t, H5Sselect_none, (hid_t))                                         \
+    X(herr_t, H5Sget_select_bounds, (hid_t, hsize_t *, hsize_t *))             \
+    X(herr_t, H5Sselect_hyperslab,                                             \
+      (hid_t, H5S_seloper_t, const hsize_t *, const hsize_t *,                 \
+       const hsize_t *, const hsize_t *))                                      \
+    X(htri_t, H5Sis_regular_hyperslab, (hid_t))                                \
+    X(herr_t, H5Sget_regular_hyperslab,                                        \
+      (hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *))                     \
+    X(herr_t, H5Tclose, (hid_t))                                               \
+    X(hid_t, H5Tcopy, (hid_t))                                                 \
+    X(herr_t, H5Tconvert, (hid_t, hid_t, size_t, void *, void *, hid_t))       \
+    X(herr_t, H5Dgather,                                                       \
+      (hid_t, const void *, hid_t, size_t, void *, H5D_gather_func_t, void *)) \
+    X(htri_t, H5Tequal, (hid_t, hid_t))                                        \
     X(size_t, H5Tget_size, (hid_t))
 
 #define VOL_DECLARE(result, name, parameters) result(*name) parameters;

@@ -823,6 +823,14 @@ PLAIN(herr_t, H5Sget_regular_hyperslab, -1,
       (space, start, stride, count, block))
 PLAIN(htri_t, H5Tequal, -1, (hid_t a, hid_t b), (a, b))
 PLAIN(size_t, H5Tget_size, 0, (hid_t type), (type))
+PLAIN(herr_t, H5Tconvert, -1,
+      (hid_t from, hid_t to, size_t n, void *values, void *background,
+       hid_t dxpl),
+      (from, to, n, values, background, dxpl))
+PLAIN(herr_t, H5Dgather, -1,
+      (hid_t space, const void *src, hid_t type, size_t nbytes, void *dst,
+       H5D_gather_func_t call, void *data),
+      (space, src, type, nbytes, dst, call, data))
 PLAIN(H5T_class_t, H5Tget_class, H5T_NO_CLASS, (hid_t type), (type))
 
 /* Counted as an id. */

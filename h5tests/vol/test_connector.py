@@ -188,7 +188,7 @@ class BatchTest(Files):
         self.assertFalse(memory.any())
         self.assertEqual(said.batches, [("read", 16)])
 
-    def test_other_shapes_in_memory_go_down(self):
+    def test_other_shapes_in_memory_are_copied(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, LOSSLESS)
         for shape, box in (((64, 64, 64, 3), np.s_[..., 1]),
@@ -197,7 +197,7 @@ class BatchTest(Files):
             memory[box] = field
             with self.subTest(shape=shape), Said() as said:
                 dataset.write_direct(memory, box, np.s_[...])
-            self.assertEqual(said.batches, [])
+            self.assertEqual(said.batches, [("write", 64)])
             np.testing.assert_array_equal(dataset[()], field)
         memory = np.full((128, 32, 66), 7, "f4")
         memory[:, :, 1:65] = -field.reshape(128, 32, 64)
@@ -205,8 +205,33 @@ class BatchTest(Files):
         space.select_hyperslab((0, 0, 1), (128, 32, 64))
         with Said() as said:
             dataset.id.write(space, dataset.id.get_space(), memory)
-        self.assertEqual(said.batches, [])
+        self.assertEqual(said.batches, [("write", 64)])
         np.testing.assert_array_equal(dataset[()], -field)
+
+    def test_other_types_in_memory_are_converted(self):
+        field = smooth((64, 64, 64), "f8") * 100
+        for dtype, given in (("f4", field), (">f4", field.astype("f4")),
+                             ("i2", field), ("f2", field.astype("f4")),
+                             ("f8", field.astype("i4"))):
+            paths = []
+            for n, shape in ((64, (64, 64, 64)), (0, (16, 16, 16))):
+                with self.subTest(dtype=dtype, n=n), Said() as said, h5py.File(
+                        f"{self.path}{n}", "w") as file:
+                    dataset = file.create_dataset(
+                        "d", field.shape, dtype, chunks=(16, 16, 16),
+                        compression=FILTER, compression_opts=LOSSLESS)
+                    space = dataset.id.get_space()
+                    for at in np.ndindex(*(64 // np.array(shape))):
+                        start = np.multiply(at, shape)
+                        values = np.ascontiguousarray(
+                            given[tuple(slice(b, b + c) for b, c in
+                                        zip(start, shape))])
+                        space.select_hyperslab(tuple(map(int, start)), shape)
+                        dataset.id.write(h5py.h5s.create_simple(shape), space,
+                                         values)
+                    paths.append((stored(dataset), dataset[()].tobytes()))
+                self.assertEqual(said.batches[:-1], [("write", n)] * (n > 0))
+            self.assertEqual(*paths)
 
     def test_random_calls_do_what_they_say(self):
         nseeds = int(os.environ.get("TEST_NSEEDS", "12"))

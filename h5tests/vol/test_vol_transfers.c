@@ -249,6 +249,10 @@ static const struct scenario {
     {"write chunks", CUBE, true, CHUNKS, DENSE, false, SAME},
     {"write ghosts", CUBE, true, CHUNKS, GHOSTS, false, SAME},
     {"write a part", CUBE, true, PART, DENSE, true, SAME},
+    {"write wider", CUBE, true, ALL, ALL, false, WIDER},
+    {"write gaps", CUBE, true, CHUNKS, GAPS, false, ALLOCATIONS},
+    {"write doubled", CUBE, true, ALL, ALL, true, OTHER | DOUBLED},
+    {"write shared wider", CUBE, true, ALL, ALL, false, MPI | UNCACHED | WIDER},
     {"write late", CUBE, true, LATE, DENSE, true, SAME},
     {"write nothing", CUBE, true, ALL, ALL, true, READ_ONLY},
     {"write big", BIG, true, ALL, ALL, false, SAME},
@@ -1300,11 +1304,9 @@ chunks_of_shared_files_are_encoded_ahead(void **state)
     const struct {
         const char *name;
         int ntaken;
-    } cases[] = {{"write shared", 12},
-                 {"write shared chunks", 8},
-                 {"write shared big", 12},
-                 {"write two shared", 24},
-                 {"write a shared part", 4}};
+    } cases[] = {{"write shared", 12},       {"write shared chunks", 8},
+                 {"write shared big", 12},   {"write two shared", 24},
+                 {"write a shared part", 4}, {"write shared wider", 12}};
 
     (void)state;
     assert_true(H5Zregister(terp_filter_class()) >= 0);
@@ -1321,7 +1323,7 @@ chunks_of_shared_files_are_encoded_ahead(void **state)
         prepare_below(&trial, UINT64_MAX);
         ntaken = 0;
         assert_true(move_by_new_objects(&trial, &left) >= 0);
-        assert_true(left);
+        assert_int_equal(left, scenarios[i].is_left);
         if (ntaken != cases[c].ntaken)
             fail_msg("%s: %d streams were taken", cases[c].name, ntaken);
         check_values(&trial, 0, "encoded ahead");

@@ -1,0 +1,137 @@
+/* Gathers and converts values by HDF5's own functions, so that the results are
+ * those of HDF5. */
+#include "vol/dense.h"
+
+#include <stdlib.h>
+
+#include "vol/plan.h"
+
+/* Bounds a copy where TERP_MAX_MEMORY does not. Larger transfers go chunk by
+ * chunk. */
+#define MAX_NBYTES (UINT64_C(1) << 30)
+
+/* The transfer of the values without gaps, in the dataset's type. False: not
+ * even these could go in batches, or the values need no copy. */
+static bool
+plan_copy(const void *caller, const struct vol_transfer *transfer,
+          struct vol_transfer *copy_ret)
+{
+    struct terp_h5_block block;
+    struct vol_selection selection;
+    const bool shrinks = transfer->dataset->is_shared;
+    const struct vol_plan *plan = transfer->src == NULL || transfer->on_device
+                                      ? NULL
+                                      : vol_plan_of(caller, transfer);
+
+    if (plan == NULL ||
+        vol_plan_block(plan, transfer, shrinks, &block, &selection) == NULL)
+        return false;
+    *copy_ret = *transfer;
+    copy_ret->type = plan->type;
+    copy_ret->mem_space = VOL_SPACE_BLOCK;
+    return vol_plan_block(plan, copy_ret, shrinks, &block, &selection) == NULL;
+}
+
+/* The space of the program's values in memory, which the caller closes. */
+static hid_t
+memory_space(const struct vol_transfer *transfer, hsize_t nvalues)
+{
+    const struct vol_library *library = transfer->dataset->library;
+
+    if (transfer->mem_space == VOL_SPACE_BLOCK)
+        return library->H5Screate_simple(1, &nvalues, NULL);
+    if (transfer->mem_space <= VOL_SPACE_PLIST &&
+        transfer->mem_space != H5S_ALL)
+        return H5I_INVALID_HID;
+    if (transfer->mem_space != H5S_ALL)
+        return library->H5Scopy(transfer->mem_space);
+    return transfer->file_space == H5S_ALL
+               ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                transfer->dxpl)
+               : library->H5Scopy(transfer->file_space);
+}
+
+/* The number of values that the program writes; 0: unknown. */
+static hsize_t
+count_values(const struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    const hid_t space =
+        transfer->file_space == H5S_ALL
+            ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                             transfer->dxpl)
+            : transfer->file_space;
+    const hssize_t n = space < 0 ? -1 : library->H5Sget_select_npoints(space);
+
+    if (transfer->file_space == H5S_ALL && space >= 0)
+        library->H5Sclose(space);
+    return n < 0 ? 0 : (hsize_t)n;
+}
+
+/* Fills `values`, of at least the larger type. */
+static bool
+copy_values(const struct vol_transfer *transfer, hid_t type, hsize_t nvalues,
+            void *values)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    const hid_t space = memory_space(transfer, nvalues);
+    const bool good =
+        space >= 0 &&
+        library->H5Sget_select_npoints(space) == (hssize_t)nvalues &&
+        library->H5Dgather(space, transfer->src, transfer->type,
+                           nvalues * library->H5Tget_size(transfer->type),
+                           values, NULL, NULL) >= 0 &&
+        library->H5Tconvert(transfer->type, type, nvalues, values, NULL,
+                            transfer->dxpl) >= 0;
+
+    if (space >= 0)
+        library->H5Sclose(space);
+    return good;
+}
+
+bool
+vol_dense_make(const void *caller, const struct vol_transfer *transfer,
+               uint64_t held_nbytes, struct vol_dense *dense_ret)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    const uint64_t cap_nbytes = min_u64(vol_batches_held_cap(), MAX_NBYTES);
+    struct vol_transfer copy;
+    struct vol_errors said;
+
+    *dense_ret = (struct vol_dense){.space = H5I_INVALID_HID};
+    if (held_nbytes > cap_nbytes || !plan_copy(caller, transfer, &copy))
+        return false;
+    const hsize_t nvalues = count_values(transfer);
+    const size_t nbytes = library->H5Tget_size(transfer->type);
+    const size_t file_nbytes = library->H5Tget_size(copy.type);
+    const uint64_t value_nbytes = nbytes > file_nbytes ? nbytes : file_nbytes;
+    if (nbytes == 0 || file_nbytes == 0 || nvalues == 0 ||
+        nvalues > (cap_nbytes - held_nbytes) / value_nbytes)
+        return false;
+    dense_ret->nbytes = nvalues * value_nbytes;
+    dense_ret->values = malloc(dense_ret->nbytes);
+    dense_ret->space = library->H5Screate_simple(1, &nvalues, NULL);
+    /* HDF5 tells the program what does not convert when it writes. */
+    vol_errors_silence(library, &said);
+    const bool good =
+        dense_ret->values != NULL && dense_ret->space >= 0 &&
+        copy_values(transfer, copy.type, nvalues, dense_ret->values);
+    vol_errors_restore(library, &said, false);
+    if (!good) {
+        vol_dense_free(library, dense_ret);
+        return false;
+    }
+    copy.mem_space = dense_ret->space;
+    copy.src = dense_ret->values;
+    dense_ret->transfer = copy;
+    return true;
+}
+
+void
+vol_dense_free(const struct vol_library *library, struct vol_dense *dense)
+{
+    if (dense->space >= 0)
+        library->H5Sclose(dense->space);
+    free(dense->values);
+    *dense = (struct vol_dense){.space = H5I_INVALID_HID};
+}

@@ -1,0 +1,21 @@
+/* Copies of values that batches cannot take from the program's memory: values
+ * that HDF5 would convert, or with gaps between them. */
+#pragma once
+
+#include "vol/batches.h"
+
+struct vol_dense {
+    void *values;
+    hid_t space;                  /* of the values, in one dimension */
+    struct vol_transfer transfer; /* of the copy */
+    uint64_t nbytes;
+};
+
+/* Copies the values of a write without gaps and in the dataset's type, if the
+ * copy can go in batches and takes little memory. False, and nothing to free:
+ * it cannot. */
+bool
+vol_dense_make(const void *caller, const struct vol_transfer *transfer,
+               uint64_t held_nbytes, struct vol_dense *dense_ret);
+void
+vol_dense_free(const struct vol_library *library, struct vol_dense *dense);
