@@ -286,7 +286,7 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
          (transfer->src != NULL || transfer->dataset->reads_together)))
         return VOL_LEFT;
     const char *reason =
-        vol_plan_block(plan, transfer, false, &block, &selection);
+        vol_plan_block(plan, transfer, transfer->shrinks, &block, &selection);
     enum terp_status st = TERP_ERR_ARGUMENT;
     terp_call_begin(caller, &call);
     if (reason == NULL) {

@@ -12,6 +12,7 @@ struct vol_transfer {
     void *dst;       /* memory for values to read; NULL: write */
     bool on_device;  /* `src` or `dst` is in device memory */
     bool is_pending; /* the program does not wait for it */
+    bool shrinks;    /* only whole chunks are moved */
 };
 
 enum vol_moved {

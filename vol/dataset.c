@@ -9,6 +9,7 @@
 #include "filter/plugin/prepared.h"
 #include "vol/ahead.h"
 #include "vol/batches.h"
+#include "vol/border.h"
 #include "vol/create.h"
 #include "vol/dense.h"
 #include "vol/device.h"
@@ -64,6 +65,7 @@ struct rest {
     void **dst;
     struct vol_staged *staged; /* of each dataset */
     struct vol_dense *dense;   /* of each dataset */
+    struct vol_border *border; /* of each dataset */
     uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
     struct vol_ahead *ahead;
     struct vol_marks *marks; /* instead of the values of the only dataset */
@@ -78,6 +80,7 @@ free_rest(struct rest *rest)
     free((void *)rest->dst);
     free(rest->staged);
     free(rest->dense);
+    free(rest->border);
 }
 
 static bool
@@ -89,14 +92,18 @@ make_rest(size_t count, struct rest *rest)
                       .src = (const void **)malloc(count * sizeof *rest->src),
                       .dst = (void **)malloc(count * sizeof *rest->dst),
                       .staged = calloc(count, sizeof *rest->staged),
-                      .dense = calloc(count, sizeof *rest->dense)};
+                      .dense = calloc(count, sizeof *rest->dense),
+                      .border = calloc(count, sizeof *rest->border)};
     if (rest->under == NULL || rest->types == NULL || rest->src == NULL ||
-        rest->dst == NULL || rest->staged == NULL || rest->dense == NULL) {
+        rest->dst == NULL || rest->staged == NULL || rest->dense == NULL ||
+        rest->border == NULL) {
         free_rest(rest);
         return false;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         rest->dense[i].space = H5I_INVALID_HID;
+        rest->border[i].memory = rest->border[i].file = H5I_INVALID_HID;
+    }
     rest->mem_spaces = rest->types + count;
     rest->file_spaces = rest->mem_spaces + count;
     rest->none = rest->file_spaces + count;
@@ -198,6 +205,25 @@ mark(const void *caller, const struct vol_transfer *transfer, struct rest *rest)
     return rest->count == 1;
 }
 
+/* Moves a transfer in batches, or its whole chunks: *transfer then is the
+ * border, which HDF5 must move. */
+static enum vol_moved
+move_whole_chunks(const void *caller, struct vol_transfer *transfer,
+                  struct rest *rest)
+{
+    struct vol_border *border = &rest->border[rest->count];
+
+    if (!vol_border_make(caller, transfer, border))
+        return vol_batches_move(caller, transfer);
+    const enum vol_moved moved = vol_batches_move(caller, &border->inner);
+    if (moved == VOL_MOVED) {
+        *transfer = border->transfer;
+        return VOL_LEFT;
+    }
+    vol_border_close(transfer->dataset->library, border);
+    return moved;
+}
+
 /* Moves a transfer in batches; a write by way of a copy of its values where
  * these have gaps or another type. HDF5 gets the copy of a shared dataset's
  * values, some chunks of which are encoded ahead. */
@@ -207,7 +233,7 @@ move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
     struct vol_dense *dense = &rest->dense[rest->count];
 
     if (!vol_dense_make(caller, transfer, rest->held_nbytes, dense))
-        return vol_batches_move(caller, transfer);
+        return move_whole_chunks(caller, transfer, rest);
     const enum vol_moved moved = vol_batches_move(caller, &dense->transfer);
     if (moved == VOL_LEFT && transfer->dataset->is_shared) {
         *transfer = dense->transfer;
@@ -272,6 +298,7 @@ end_rest(const void *caller, const struct vol_library *library,
         if (rest->none[i] >= 0)
             library->H5Sclose(rest->none[i]);
         vol_dense_free(library, &rest->dense[i]);
+        vol_border_close(library, &rest->border[i]);
     }
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,

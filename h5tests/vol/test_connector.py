@@ -136,14 +136,26 @@ class BatchTest(Files):
                 self.assertEqual(said.batches, [("read", 27)], dtype)
             self.assertEqual(*stored_by)
 
-    def test_what_is_not_whole_chunks_goes_down(self):
+    def test_whole_chunks_of_other_boxes_go_in_batches(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, LOSSLESS)
-        for where in (np.s_[1:], np.s_[:, :40], np.s_[::2], np.s_[5], np.s_[:16, :16, :16]):
-            with Said() as said:
+        dataset[...] = -field
+        for where, nchunks in (
+                (np.s_[1:], 48), (np.s_[:, :40], 32), (np.s_[:63, 5:, 7:40], 9),
+                (np.s_[5], 0), (np.s_[:16, :16, :16], 0), (np.s_[3:40, :20], 8)):
+            with self.subTest(where=where), Said() as said:
                 dataset[where] = field[where]
                 np.testing.assert_array_equal(dataset[where], field[where])
-            self.assertEqual(said.batches, [])
+            self.assertEqual(said.batches, [("write", nchunks),
+                                            ("read", nchunks)] * (nchunks > 0))
+        want = -field
+        for where in (np.s_[1:], np.s_[:, :40]):
+            want[where] = field[where]
+        np.testing.assert_array_equal(dataset[()], want)
+        with Said() as said:
+            dataset[::2] = field[::2]
+            np.testing.assert_array_equal(dataset[::2], field[::2])
+        self.assertEqual(said.batches, [])
         dataset[...] = field
         with Said() as said:
             np.testing.assert_array_equal(dataset[()].astype("f8"),
