@@ -327,26 +327,15 @@ struct march_thread {
     struct symbol_place place; /* even tiles: the same for all classes */
 };
 
-/* Returns the number of points of a class along x, y and z. */
-template <typename tile, int odd>
+/* Returns the number of points of a class along dimension d: x, y or z. */
+template <typename tile, int odd, int d>
 static __device__ __forceinline__ int
-nx_of(const struct march_work &work)
+npoints_along(const struct march_work &work)
 {
-    return tile::ragged && odd & MARCH_ODD_X ? work.odd_nx : work.nx;
-}
+    const int even_n[] = {work.nx, work.ny, work.nz};
+    const int odd_n[] = {work.odd_nx, work.odd_ny, work.odd_nz};
 
-template <typename tile, int odd>
-static __device__ __forceinline__ int
-ny_of(const struct march_work &work)
-{
-    return tile::ragged && odd & MARCH_ODD_Y ? work.odd_ny : work.ny;
-}
-
-template <typename tile, int odd>
-static __device__ __forceinline__ int
-nz_of(const struct march_work &work)
-{
-    return tile::ragged && odd & MARCH_ODD_Z ? work.odd_nz : work.nz;
+    return tile::ragged && odd >> d & 1 ? odd_n[d] : even_n[d];
 }
 
 /* Whether the thread's cube i has a point of a class, if the thread exists and
@@ -356,8 +345,9 @@ static __device__ __forceinline__ bool
 has_point(const struct march_work &work, const struct march_thread &thread,
           int i)
 {
-    return !tile::ragged || ((int)thread.kx + i < nx_of<tile, odd>(work) &&
-                             (int)thread.ky < ny_of<tile, odd>(work));
+    return !tile::ragged ||
+           ((int)thread.kx + i < npoints_along<tile, odd, 0>(work) &&
+            (int)thread.ky < npoints_along<tile, odd, 1>(work));
 }
 
 /* Whether the thread's points of a class are correct. Points around the tile
@@ -385,8 +375,8 @@ static __device__ __forceinline__ struct symbol_place
 symbol_place_of(const struct march_work &work, uint32_t kx, uint32_t ky)
 {
     const uint32_t box = march_box();
-    const uint32_t nx = (uint32_t)nx_of<tile, odd>(work);
-    const uint32_t ny = (uint32_t)ny_of<tile, odd>(work);
+    const uint32_t nx = (uint32_t)npoints_along<tile, odd, 0>(work);
+    const uint32_t ny = (uint32_t)npoints_along<tile, odd, 1>(work);
     const uint32_t low_x = kx & ~(box - 1), low_y = ky & ~(box - 1);
     const uint32_t width = min_u32(box, nx - low_x);
     const uint32_t height = min_u32(box, ny - low_y);
@@ -405,10 +395,11 @@ symbol_at(const struct march_work &work, const struct symbol_place &place,
     const uint32_t in_layer = (uint32_t)z % march_box();
     const uint32_t low = (uint32_t)z - in_layer;
     const uint32_t depth =
-        min_u32(march_box(), (uint32_t)nz_of<tile, odd>(work) - low);
-    const uint32_t plane = tile::ragged ? (uint32_t)nx_of<tile, odd>(work) *
-                                              (uint32_t)ny_of<tile, odd>(work)
-                                        : work.plane_ncubes;
+        min_u32(march_box(), (uint32_t)npoints_along<tile, odd, 2>(work) - low);
+    const uint32_t plane = tile::ragged
+                               ? (uint32_t)npoints_along<tile, odd, 0>(work) *
+                                     (uint32_t)npoints_along<tile, odd, 1>(work)
+                               : work.plane_ncubes;
 
     return low * plane + place.before * depth + in_layer * place.box_plane +
            place.in_box;
@@ -611,10 +602,10 @@ static __device__ __forceinline__ uint32_t
 class_point_at(const struct march<T> &m)
 {
     const uint32_t z = (uint32_t)(odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z);
-    const uint32_t nx = (uint32_t)nx_of<tile, odd>(m.work);
-    const uint32_t plane = tile::ragged
-                               ? nx * (uint32_t)ny_of<tile, odd>(m.work)
-                               : m.work.plane_ncubes;
+    const uint32_t nx = (uint32_t)npoints_along<tile, odd, 0>(m.work);
+    const uint32_t plane =
+        tile::ragged ? nx * (uint32_t)npoints_along<tile, odd, 1>(m.work)
+                     : m.work.plane_ncubes;
 
     return m.work.class_at[odd] + m.work.brick_at + z * plane +
            m.thread.ky * nx + m.thread.kx;
