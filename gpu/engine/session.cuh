@@ -12,6 +12,7 @@
 
 #include <new>
 #include <string.h>
+#include <type_traits>
 
 #include "gpu/engine/context.cuh"
 #include "gpu/engine/places.cuh"
@@ -142,15 +143,13 @@ cuda_session_grid(uint64_t n, uint64_t nitems, uint64_t block_nitems)
 
 /* ---- functions of the table ---- */
 
-void *
-cuda_session_allocate(struct terp_session *session, uint64_t nbytes);
+/* The type of the function to which a member of the table points. */
+template <typename Pointer>
+using table_function = std::remove_pointer_t<Pointer>;
 
-void
-cuda_session_release(struct terp_session *session, void *at);
-
-enum terp_status
-cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
-                  const void *const *src, const uint64_t *nbytes);
+table_function<decltype(terp_engine::allocate)> cuda_session_allocate;
+table_function<decltype(terp_engine::release)> cuda_session_release;
+table_function<decltype(terp_engine::copy)> cuda_session_copy;
 
 /* Copies n blocks to the host, and waits. */
 enum terp_status
@@ -272,136 +271,45 @@ cuda_session_sample(struct terp_session *session, const char *what, uint64_t n,
     });
 }
 
+/* ---- functions of the table in other files ---- */
+
 /* encode.cu */
-enum terp_status
-cuda_encoding_begin(struct terp_session *session,
-                    const struct terp_source *source,
-                    struct terp_encoding **encoding_ret);
-
-enum terp_status
-cuda_encoding_encode(struct terp_encoding *encoding,
-                     const struct terp_plan *plan, uint64_t n,
-                     const uint64_t *at, void *const *dst,
-                     const uint64_t *cap_nbytes, uint64_t *nbytes_ret,
-                     struct terp_facts *facts_ret);
-
-void
-cuda_encoding_end(struct terp_encoding *encoding);
+table_function<decltype(terp_engine::begin)> cuda_encoding_begin;
+table_function<decltype(terp_engine::encode)> cuda_encoding_encode;
+table_function<decltype(terp_engine::end)> cuda_encoding_end;
 
 /* values.cu */
-enum terp_status
-cuda_values_measure(struct terp_session *session,
-                    const struct terp_params *params,
-                    const struct terp_chunk *chunk, uint64_t n,
-                    const void *const *src, struct terp_measure *measures_ret);
+table_function<decltype(terp_engine::measure)> cuda_values_measure;
+table_function<decltype(terp_engine::compare)> cuda_values_compare;
+table_function<decltype(terp_engine::split)> cuda_values_split;
+table_function<decltype(terp_engine::join)> cuda_values_join;
+table_function<decltype(terp_engine::leave_out)> cuda_values_leave_out;
+table_function<decltype(terp_engine::put_back)> cuda_values_put_back;
+table_function<decltype(terp_engine::gather)> cuda_values_gather;
+table_function<decltype(terp_engine::follow)> cuda_values_follow;
 
-enum terp_status
-cuda_values_compare(struct terp_session *session,
-                    const struct terp_params *params,
-                    const struct terp_chunk *chunk, uint64_t n,
-                    const void *const *src, void *const *others,
-                    struct terp_measure *measures);
-
-enum terp_status
-cuda_values_split(struct terp_session *session, const struct terp_chunk *chunk,
-                  uint64_t n, const void *const *src, void *const *parts);
-
-enum terp_status
-cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
-                 uint64_t n, const void *const *parts, void *const *dst);
-
-enum terp_status
-cuda_values_leave_out(struct terp_session *session,
-                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
-                      const void *const *src, void *const *left);
-
-enum terp_status
-cuda_values_put_back(struct terp_session *session,
-                     const struct terp_chunk *chunk, unsigned dims, uint64_t n,
-                     void *const *values);
-
-enum terp_status
-cuda_values_gather(struct terp_session *session,
-                   const struct terp_coarse *coarse, int value_nbytes,
-                   uint64_t n, const void *const *src, void *const *dst);
-
-enum terp_status
-cuda_values_follow(struct terp_session *session, const struct terp_chunk *chunk,
-                   uint64_t n, const struct terp_followed *followed,
-                   enum terp_status *status_ret);
-
-/* Finds the dimensions along which all values are copies. Bit d of *dims_ret
- * stands for dimension d. */
+/* Not in the table. Finds the dimensions along which all values are copies. Bit
+ * d of *dims_ret stands for dimension d. */
 enum terp_status
 cuda_values_find_copies(struct terp_session *session,
                         const struct terp_chunk *chunk, const void *src,
                         unsigned *dims_ret);
 
-/* ranks.cu */
-enum terp_status
-cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
-                  uint64_t n, const void *const *src, uint64_t *keys_ret,
-                  bool *maybe_ret);
-
-enum terp_status
-cuda_grid_sample(struct terp_session *session, const struct terp_chunk *chunk,
-                 uint64_t n, const void *const *src, uint64_t *keys_ret);
-
-enum terp_status
-cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
-                  uint64_t n, const struct terp_ranked *ranked,
-                  enum terp_status *status_ret);
-
-/* columns.cu */
-enum terp_status
-cuda_columns_sample(struct terp_session *session,
-                    const struct terp_chunk *chunk, uint64_t n,
-                    const void *const *src, uint64_t *keys_ret);
-
-enum terp_status
-cuda_columns_put_together(struct terp_session *session,
-                          const struct terp_chunk *chunk, uint64_t n,
-                          const void *const *columns, void *const *dst);
+/* ranks.cu, columns.cu */
+table_function<decltype(terp_engine::sample)> cuda_ranks_sample;
+table_function<decltype(terp_engine::unrank)> cuda_ranks_follow;
+table_function<decltype(terp_engine::sample_grid)> cuda_grid_sample;
+table_function<decltype(terp_engine::sample_rows)> cuda_columns_sample;
+table_function<decltype(terp_engine::put_together)> cuda_columns_put_together;
 
 /* search.cu */
-enum terp_status
-cuda_search(struct terp_session *session, const struct terp_chunk *chunk,
-            const struct terp_params *params, struct terp_reference_bound bound,
-            const void *src, uint64_t stream_nbytes,
-            struct terp_found_references *found_ret);
-
-enum terp_status
-cuda_search_differ(struct terp_session *session,
-                   const struct terp_found_references *found,
-                   const void *decoded);
-
-void
-cuda_search_forget(struct terp_session *session,
-                   const struct terp_found_references *found);
+table_function<decltype(terp_engine::search)> cuda_search;
+table_function<decltype(terp_engine::differ)> cuda_search_differ;
+table_function<decltype(terp_engine::forget)> cuda_search_forget;
 
 /* streams.cu */
-enum terp_status
-cuda_streams_assemble(struct terp_session *session, uint64_t n,
-                      const struct terp_assembly *assemblies);
-
-enum terp_status
-cuda_streams_look(struct terp_session *session, uint64_t n,
-                  const void *const *at, const uint64_t *nbytes, uint8_t *room,
-                  const uint8_t **seen_ret);
-
-enum terp_status
-cuda_streams_decode_whole(struct terp_session *session,
-                          const struct terp_chunk *chunk, uint64_t step,
-                          uint64_t n, const void *const *src,
-                          const uint64_t *nbytes, void *const *dst,
-                          enum terp_status *status_ret);
-
-enum terp_status
-cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
-                          const void *const *streams, const uint64_t *nbytes,
-                          enum terp_status *status_ret);
-
-enum terp_status
-cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
-                    const struct terp_open_stream *streams, void *const *dst,
-                    enum terp_status *status_ret);
+table_function<decltype(terp_engine::assemble)> cuda_streams_assemble;
+table_function<decltype(terp_engine::look)> cuda_streams_look;
+table_function<decltype(terp_engine::decode)> cuda_streams_decode;
+table_function<decltype(terp_engine::decode_whole)> cuda_streams_decode_whole;
+table_function<decltype(terp_engine::verify)> cuda_streams_verify_whole;

@@ -3,11 +3,7 @@
 
 #include "gpu/engine/session.cuh"
 
-/* terp_engine.encode_speed. */
-enum terp_status
-cuda_speed_encode(struct terp_session *session,
-                  const struct terp_source *source, void *const *dst,
-                  uint64_t *nbytes_ret);
+table_function<decltype(terp_engine::encode_speed)> cuda_speed_encode;
 
 /* Decodes those of n streams that have coding SPEED and that status_ret[k] says
  * are left, TERP_ERR_DEVICE. Streams may have any bytes; with `is_part` they
