@@ -242,15 +242,41 @@ cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
     });
 }
 
-/* ---- copies ---- */
+/* ---- copies and lattices ---- */
 
-static void
-spread(struct cuda_work &work,
-       const cuda_session_list<struct cuda_spread> &list,
-       const struct cuda_spread_shape *shape)
+/* Spreads values of n chunks. Chunks of `from` are copied to device memory
+ * first if from_nbytes is above 0, and chunks of `to` are copied to the host
+ * last if to_nbytes is; at least one of the two is 0. */
+static enum terp_status
+spread(struct terp_session *session, const char *what, bool starts,
+       const struct cuda_spread_shape *shape, uint64_t n,
+       const void *const *from, uint64_t from_nbytes, void *const *to,
+       uint64_t to_nbytes)
 {
-    list.upload(work);
-    work.add(cuda_copies_spread, list.on_device(), list.n, shape);
+    const uint64_t from_stride = place_aligned(from_nbytes);
+    const uint64_t to_stride = place_aligned(to_nbytes);
+    const cuda_session_list<struct cuda_spread> list(
+        session, n, n * (from_stride + to_stride));
+
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {on_device(from, list.more(), from_stride, k),
+                         (void *)on_device(to, list.more(), to_stride, k)};
+    return cuda_session_start_or_do(
+        session, starts, what, [&](cuda_work &work) {
+            upload(work, from, n, list.more(), from_stride, from_nbytes);
+            list.upload(work);
+            work.add(cuda_copies_spread, list.on_device(), n, shape);
+            download(work, to, n, list.more(), to_stride, to_nbytes);
+        });
+}
+
+static struct cuda_spread_shape
+shape_of_values(int value_nbytes)
+{
+    static_assert(TERP_MAX_RANK == 4, "Each dimension has one value.");
+    return {value_nbytes, {1, 1, 1, 1}, {0, 0, 0, 0}};
 }
 
 enum terp_status
@@ -261,8 +287,8 @@ cuda_values_find_copies(struct terp_session *session,
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const uint64_t stride = upload_stride(session, src, nbytes);
     const cuda_session_memory memory(session, 256 + stride);
-    struct cuda_spread_shape shape = {
-        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
+    struct cuda_spread_shape shape =
+        shape_of_values(terp_value_nbytes(chunk->type));
     unsigned differs = 0;
 
     *dims_ret = 0;
@@ -286,16 +312,19 @@ cuda_values_find_copies(struct terp_session *session,
     return st;
 }
 
-/* The shape that remains if each dimension in `dims` keeps only its first
- * value, with the strides of the whole chunk. */
-static struct cuda_spread_shape
-shape_of_left(const struct terp_chunk *chunk, unsigned dims)
+/* Copies from the chunk's values: each dimension in `dims` keeps only its first
+ * value. */
+enum terp_status
+cuda_values_leave_out(struct terp_session *session,
+                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
+                      const void *const *src, void *const *left)
 {
-    struct cuda_spread_shape shape = {
-        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
+    struct cuda_spread_shape shape =
+        shape_of_values(terp_value_nbytes(chunk->type));
+    const bool on_host = cuda_session_is_host(session, src[0]);
+    const uint64_t nbytes = on_host ? terp_chunk_nbytes(chunk) : 0;
     uint64_t stride = 1;
 
-    static_assert(TERP_MAX_RANK == 4, "No other dims are set.");
     for (int d = 0, k = 0; d < chunk->rank; d++) {
         if ((dims >> d & 1) == 0) {
             shape.dims[k] = terp_extent_of(chunk, d);
@@ -303,111 +332,36 @@ shape_of_left(const struct terp_chunk *chunk, unsigned dims)
         }
         stride *= terp_extent_of(chunk, d);
     }
-    return shape;
-}
-
-static enum terp_status
-leave_out(struct terp_session *session, const struct terp_chunk *chunk,
-          unsigned dims, uint64_t n, const void *const *src, void *const *left)
-{
-    const struct cuda_spread_shape shape = shape_of_left(chunk, dims);
-    const uint64_t nbytes = terp_chunk_nbytes(chunk);
-    const uint64_t stride = upload_stride(session, src[0], nbytes);
-    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
-
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {on_device(src, list.more(), stride, k), left[k]};
-    return cuda_session_start_or_do(
-        session, stride == 0, "leaving copies out", [&](cuda_work &work) {
-            upload(work, src, n, list.more(), stride, nbytes);
-            spread(work, list, &shape);
-        });
-}
-
-enum terp_status
-cuda_values_leave_out(struct terp_session *session,
-                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
-                      const void *const *src, void *const *left)
-{
-    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
-        return leave_out(session, chunk, dims, nchunks, src + first,
-                         left + first);
+    return cuda_session_portions(n, [&](uint64_t first, uint64_t nchunks) {
+        return spread(session, "leaving copies out", !on_host, &shape, nchunks,
+                      src + first, nbytes, left + first, 0);
     });
 }
 
 /* Reads from a copy of the remaining values, because a block may overwrite a
  * value before another block has read it. */
-static enum terp_status
-put_back(struct terp_session *session, const struct terp_chunk *chunk,
-         unsigned dims, uint64_t n, void *const *values)
-{
-    const struct terp_chunk left = terp_copies_chunk(chunk, dims);
-    const uint64_t nbytes = terp_chunk_nbytes(&left);
-    const uint64_t stride = place_aligned(nbytes);
-    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
-    struct cuda_spread_shape shape = {
-        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
-    uint64_t at = 1;
-
-    for (int d = 0; d < chunk->rank; d++) {
-        const uint64_t extent = terp_extent_of(chunk, d);
-        shape.dims[d] = extent;
-        if (dims >> d & 1)
-            continue;
-        shape.stride[d] = at;
-        at *= extent;
-    }
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {list.more() + k * stride, values[k]};
-    return cuda_session_start(
-        session, "putting copies back", [&](cuda_work &work) {
-            upload(work, values, n, list.more(), stride, nbytes);
-            spread(work, list, &shape);
-        });
-}
-
 enum terp_status
 cuda_values_put_back(struct terp_session *session,
                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
                      void *const *values)
 {
-    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
-        return put_back(session, chunk, dims, nchunks, values + first);
-    });
-}
+    const struct terp_chunk left = terp_copies_chunk(chunk, dims);
+    struct cuda_spread_shape shape =
+        shape_of_values(terp_value_nbytes(chunk->type));
+    uint64_t stride = 1;
 
-/* ---- lattices ---- */
-
-static enum terp_status
-gather(struct terp_session *session, const struct terp_coarse *coarse,
-       int value_nbytes, uint64_t n, const void *const *src, void *const *dst)
-{
-    struct cuda_spread_shape shape = {value_nbytes, {1, 1, 1, 1}, {0, 0, 0, 0}};
-    uint64_t at = 1, nbytes = (uint64_t)value_nbytes;
-
-    for (int d = 0; d < coarse->rank; d++) {
-        const int i = coarse->rank - 1 - d;
-        shape.dims[d] = coarse->count[i];
-        shape.stride[d] = coarse->stride[i] * at;
-        at *= coarse->dims[i];
-        nbytes *= coarse->count[i];
+    for (int d = 0; d < chunk->rank; d++) {
+        shape.dims[d] = terp_extent_of(chunk, d);
+        if (dims >> d & 1)
+            continue;
+        shape.stride[d] = stride;
+        stride *= shape.dims[d];
     }
-    const uint64_t stride = upload_stride(session, dst[0], nbytes);
-    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {src[k],
-                         stride > 0 ? list.more() + k * stride : dst[k]};
-    return cuda_session_start_or_do(
-        session, stride == 0, "gathering values", [&](cuda_work &work) {
-            spread(work, list, &shape);
-            download(work, dst, n, list.more(), stride, nbytes);
-        });
+    return cuda_session_portions(n, [&](uint64_t first, uint64_t nchunks) {
+        return spread(session, "putting copies back", true, &shape, nchunks,
+                      values + first, terp_chunk_nbytes(&left), values + first,
+                      0);
+    });
 }
 
 enum terp_status
@@ -415,9 +369,20 @@ cuda_values_gather(struct terp_session *session,
                    const struct terp_coarse *coarse, int value_nbytes,
                    uint64_t n, const void *const *src, void *const *dst)
 {
-    return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
-        return gather(session, coarse, value_nbytes, nchunks, src + first,
-                      dst + first);
+    struct cuda_spread_shape shape = shape_of_values(value_nbytes);
+    const bool on_host = cuda_session_is_host(session, dst[0]);
+    uint64_t stride = 1, nbytes = on_host ? (uint64_t)value_nbytes : 0;
+
+    for (int d = 0; d < coarse->rank; d++) {
+        const int i = coarse->rank - 1 - d;
+        shape.dims[d] = coarse->count[i];
+        shape.stride[d] = coarse->stride[i] * stride;
+        stride *= coarse->dims[i];
+        nbytes *= coarse->count[i];
+    }
+    return cuda_session_portions(n, [&](uint64_t first, uint64_t nchunks) {
+        return spread(session, "gathering values", !on_host, &shape, nchunks,
+                      src + first, 0, dst + first, nbytes);
     });
 }
 
