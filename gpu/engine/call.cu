@@ -52,34 +52,25 @@ seal_short(const struct cuda_call *call, struct cuda_slot *slot, uint64_t i,
 static struct cuda_found_domain
 domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
 {
-    struct cuda_found_domain found = {
-        (enum terp_domain_verdict)chunk->facts.domain_verdict,
-        terp_domain_split(call->chunk, chunk->facts.domain_nslow),
-        chunk->coding == TERP_CODING_CONSTANT,
-        chunk->coding == TERP_CODING_RAW,
-        terp_asks_for_huffman(call->params, chunk->prediction,
-                              chunk->stream_nbytes,
-                              terp_chunk_nvalues(call->chunk)),
-        terp_asks_for_lorenzo(
-            call->params, chunk->prediction,
-            terp_costs_are_close(chunk->spline_cost, chunk->lorenzo_cost,
-                                 terp_chunk_nvalues(call->chunk))),
-        chunk->facts.is_periodic,
-        chunk->min,
-        chunk->max,
-        chunk->model.step,
-        {},
-        call->form,
-        {},
-        {},
-        chunk->facts.may_be_copies,
-        chunk->facts.may_repeat,
-        chunk->facts.may_be_lossless,
-        chunk->facts.may_be_few,
-        chunk->bound,
-        chunk->facts.nscanned_specials,
-        chunk->bound_range};
+    const uint64_t nvalues = terp_chunk_nvalues(call->chunk);
+    struct cuda_found_domain found = {};
 
+    found.verdict = (enum terp_domain_verdict)chunk->facts.domain_verdict;
+    found.domain = terp_domain_split(call->chunk, chunk->facts.domain_nslow);
+    found.is_constant = chunk->coding == TERP_CODING_CONSTANT;
+    found.is_raw = chunk->coding == TERP_CODING_RAW;
+    found.asks_for_huffman = terp_asks_for_huffman(
+        call->params, chunk->prediction, chunk->stream_nbytes, nvalues);
+    found.asks_for_lorenzo = terp_asks_for_lorenzo(
+        call->params, chunk->prediction,
+        terp_costs_are_close(chunk->spline_cost, chunk->lorenzo_cost, nvalues));
+    found.device = chunk->facts;
+    found.min = chunk->min;
+    found.max = chunk->max;
+    found.step = chunk->model.step;
+    found.form = call->form;
+    found.bound = chunk->bound;
+    found.bound_range = chunk->bound_range;
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {
         found.form = chunk->form;

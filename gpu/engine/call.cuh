@@ -11,26 +11,18 @@ struct cuda_found_domain {
     enum terp_domain_verdict verdict;
     struct terp_chunk domain;
     bool is_constant;
-    bool is_raw;           /* the chunk is stored */
-    bool asks_for_huffman; /* see terp_asks_for_huffman */
-    bool asks_for_lorenzo; /* see terp_asks_for_lorenzo */
-    /* A flat chunk seems to have rows. The search for their length needs the
-     * members up to `carrier`. */
-    bool is_periodic;
+    bool is_raw;                    /* the chunk is stored */
+    bool asks_for_huffman;          /* see terp_asks_for_huffman */
+    bool asks_for_lorenzo;          /* see terp_asks_for_lorenzo */
+    struct cuda_chunk_facts device; /* as the device has found them */
+    /* The search for the length of a flat chunk's rows needs the members up to
+     * `carrier`. */
     double min, max, step;
-    uint64_t fills[TERP_NFILLS];      /* of the carrier */
-    enum cuda_form form;              /* the form that the chunk needs */
-    struct terp_pointwise how;        /* of pointwise forms */
-    struct terp_carrier_head carrier; /* of integers */
-    /* Encodings that may be smaller: without copies along a dimension
-     * (terp_copies_encode), with references to earlier values
-     * (terp_references_encode), lossless. */
-    bool may_be_copies;
-    bool may_repeat;
-    bool may_be_lossless;
-    bool may_be_few;
-    double bound;       /* absolute */
-    uint64_t nspecials; /* special values before prediction added some */
+    uint64_t fills[TERP_NFILLS];         /* of the carrier */
+    enum cuda_form form;                 /* the form that the chunk needs */
+    struct terp_pointwise how;           /* of pointwise forms */
+    struct terp_carrier_head carrier;    /* of integers */
+    double bound;                        /* absolute */
     struct terp_bound_range bound_range; /* of valid values */
 };
 

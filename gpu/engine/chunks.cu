@@ -181,19 +181,12 @@ __launch_bounds__(NTHREADS)
         h_chunk->stream_nbytes = chunk.stream_nbytes;
         h_chunk->spline_cost = chunk.spline_cost;
         h_chunk->lorenzo_cost = chunk.lorenzo_cost;
-        h_chunk->facts.domain_verdict = chunk.facts.domain_verdict;
-        h_chunk->facts.domain_nslow = chunk.facts.domain_nslow;
-        h_chunk->facts.is_periodic = chunk.facts.is_periodic;
-        h_chunk->facts.may_be_copies = chunk.facts.may_be_copies;
-        h_chunk->facts.may_repeat = chunk.facts.may_repeat;
-        h_chunk->facts.may_be_lossless = chunk.facts.may_be_lossless;
-        h_chunk->facts.may_be_few = chunk.facts.may_be_few;
+        h_chunk->facts = chunk.facts;
         h_chunk->bound = terp_type_is_half(batch.chunk.type)
                              ? chunk.carrier_bound
                              : chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;
-        h_chunk->facts.nscanned_specials = chunk.facts.nscanned_specials;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
         h_chunk->bound_range = chunk.bound_range;

@@ -302,34 +302,47 @@ expected_form(const struct terp_encoding *encoding)
                      terp_value_nbytes(cuda_carrier_type(CUDA_VALUES, type)));
 }
 
+/* Codes the chunks of an attempt, those of one form together. form_of(k) is
+ * the form of chunk k; forms whose bits are set in `done` are left out. */
+template <typename Form>
+static enum terp_status
+code_by_form(const struct attempt *attempt, unsigned done, Form form_of)
+{
+    struct terp_encoding *encoding = attempt->encoding;
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
+        const enum cuda_form form = form_of(i);
+        if (done & 1u << form)
+            continue;
+        done |= 1u << form;
+        encoding->n = 0;
+        for (uint64_t k = i; k < attempt->n; k++)
+            if (form_of(k) == form)
+                encoding->ks[encoding->n++] = k;
+        st = code_listed(attempt, form);
+    }
+    return st;
+}
+
 /* Codes all chunks in the expected form, then the chunks that need another form
  * in that form. */
 static enum terp_status
 code_in_forms(const struct attempt *attempt)
 {
-    struct terp_encoding *encoding = attempt->encoding;
-    struct terp_cuda_device *device = encoding->session->device;
+    const struct terp_encoding *encoding = attempt->encoding;
     const enum terp_type type = encoding->source->chunk->type;
-    enum cuda_form form = expected_form(encoding);
-    unsigned done = 1u << form;
+    const enum cuda_form expected = expected_form(encoding);
 
-    encoding->n = 0;
-    for (uint64_t k = 0; k < attempt->n; k++)
-        encoding->ks[encoding->n++] = k;
-    enum terp_status st = code_listed(attempt, form);
-    for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
-        form = encoding->seen[i].form;
-        if (attempt->nbytes[i] != 0 || done & 1u << form)
-            continue;
-        done |= 1u << form;
-        if (terp_type_is_integer(type))
-            device->form_seen[type] = form;
-        encoding->n = 0;
-        for (uint64_t k = i; k < attempt->n; k++)
-            if (attempt->nbytes[k] == 0 && encoding->seen[k].form == form)
-                encoding->ks[encoding->n++] = k;
-        st = code_listed(attempt, form);
-    }
+    enum terp_status st =
+        code_by_form(attempt, 0, [=](uint64_t) { return expected; });
+    if (st == TERP_OK)
+        st = code_by_form(attempt, 1u << expected, [=](uint64_t k) {
+            return attempt->nbytes[k] != 0 ? expected : encoding->seen[k].form;
+        });
+    for (uint64_t k = 0; st == TERP_OK && k < attempt->n; k++)
+        if (terp_type_is_integer(type) && encoding->seen[k].form != expected)
+            encoding->session->device->form_seen[type] = encoding->seen[k].form;
     return st;
 }
 
@@ -337,22 +350,9 @@ code_in_forms(const struct attempt *attempt)
 static enum terp_status
 code_again(const struct attempt *attempt)
 {
-    struct terp_encoding *encoding = attempt->encoding;
-    enum terp_status st = TERP_OK;
-    unsigned done = 0;
-
-    for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
-        const enum cuda_form form = encoding->chunks[attempt->at[i]].found.form;
-        if (done & 1u << form)
-            continue;
-        done |= 1u << form;
-        encoding->n = 0;
-        for (uint64_t k = i; k < attempt->n; k++)
-            if (encoding->chunks[attempt->at[k]].found.form == form)
-                encoding->ks[encoding->n++] = k;
-        st = code_listed(attempt, form);
-    }
-    return st;
+    return code_by_form(attempt, 0, [=](uint64_t k) {
+        return attempt->encoding->chunks[attempt->at[k]].found.form;
+    });
 }
 
 /* ---- facts ---- */
@@ -406,10 +406,10 @@ find_more(const struct attempt *attempt, uint64_t k)
         facts->fill_bits[i] = found->fills[i];
         facts->has_fill[i] = found->fills[i] != none;
     }
-    facts->may_repeat = found->may_repeat;
-    facts->may_be_lossless = found->may_be_lossless;
-    facts->may_be_few = found->may_be_few;
-    return found->may_be_copies ? find_copies(attempt, k) : TERP_OK;
+    facts->may_repeat = found->device.may_repeat;
+    facts->may_be_lossless = found->device.may_be_lossless;
+    facts->may_be_few = found->device.may_be_few;
+    return found->device.may_be_copies ? find_copies(attempt, k) : TERP_OK;
 }
 
 /* Fills in the facts of a chunk that the first attempt has coded in its own
@@ -431,7 +431,7 @@ find_facts(const struct attempt *attempt, uint64_t k)
         facts->is_settled = true;
         return TERP_OK;
     }
-    if (found->is_periodic)
+    if (found->device.is_periodic)
         st = find_rows(encoding, i, found);
     const struct terp_params coded =
         cuda_coded_params(&encoding->params, found->form);
@@ -515,8 +515,8 @@ cuda_encoding_encode(struct terp_encoding *encoding,
             st = find_facts(&attempt, k);
         facts_ret[k] = encoding->chunks[at[k]].facts;
         if (is_exact(encoding))
-            facts_ret[k].may_repeat =
-                encoding->source->wants_more && encoding->seen[k].may_repeat;
+            facts_ret[k].may_repeat = encoding->source->wants_more &&
+                                      encoding->seen[k].device.may_repeat;
         if (nbytes_ret[k] == 0)
             nbytes_ret[k] = TERP_LEFT_NBYTES;
         else if (encoding->seen[k].is_raw || nbytes_ret[k] >= cap_nbytes[k])

@@ -98,7 +98,9 @@ struct cuda_chunk_facts {
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
-    /* Alternative encodings that may be smaller. */
+    /* Alternative encodings that may be smaller: without copies along a
+     * dimension, with references to earlier values, lossless, or with ranks of
+     * few different values. */
     bool may_be_copies, may_repeat, may_be_lossless, may_be_few;
     uint64_t nscanned_specials; /* before prediction adds some */
 };

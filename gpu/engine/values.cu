@@ -85,7 +85,8 @@ cuda_values_measure(struct terp_session *session,
         measure->half_range = found[k].min < found[k].max
                                   ? terp_half_range(range->min, range->max)
                                   : 0;
-        measure->nspecials = found[k].nspecials - range->nguessed;
+        measure->nspecials =
+            found[k].device.nscanned_specials - range->nguessed;
         for (int i = 0; i < TERP_NFILLS; i++)
             measure->fill_bits[i] = found[k].fills[i];
     }
