@@ -78,44 +78,37 @@ __launch_bounds__(NTHREADS)
 }
 
 /* Tables in host memory are put together on the device, and copied. */
-static enum terp_status
-put_together(struct terp_session *session, const struct terp_chunk *chunk,
-             uint64_t n, const void *const *columns, void *const *dst)
-{
-    const uint64_t nbytes = terp_chunk_nbytes(chunk);
-    const uint64_t stride =
-        cuda_session_is_host(session, dst[0]) ? place_aligned(nbytes) : 0;
-    const cuda_session_list<struct table> list(session, n, n * stride);
-    const uint64_t nvalues = nvalues_of(chunk);
-    const int value_nbytes = terp_value_nbytes(chunk->type);
-
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {columns[k],
-                         stride > 0 ? list.more() + k * stride : dst[k]};
-    return cuda_session_do(
-        session, "putting columns together", [&](cuda_work &work) {
-            list.upload(work);
-            work.run(cuda_of_width(value_nbytes, join_columns<uint8_t>,
-                                   join_columns<uint16_t>,
-                                   join_columns<uint32_t>,
-                                   join_columns<uint64_t>),
-                     cuda_session_grid(n, nvalues, 4 * NTHREADS), NTHREADS,
-                     list.on_device(), nvalues, (unsigned)terp_columns_n(chunk),
-                     chunk->big_endian);
-            for (uint64_t k = 0; stride > 0 && k < n; k++)
-                work.copy(dst[k], list.more() + k * stride, nbytes);
-        });
-}
-
 enum terp_status
 cuda_columns_put_together(struct terp_session *session,
                           const struct terp_chunk *chunk, uint64_t n,
                           const void *const *columns, void *const *dst)
 {
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const uint64_t nvalues = nvalues_of(chunk);
+    const uint64_t stride =
+        cuda_session_is_host(session, dst[0]) ? place_aligned(nbytes) : 0;
+    const auto kernel = cuda_of_width(
+        terp_value_nbytes(chunk->type), join_columns<uint8_t>,
+        join_columns<uint16_t>, join_columns<uint32_t>, join_columns<uint64_t>);
+
     return cuda_session_portions(n, [=](uint64_t first, uint64_t ntables) {
-        return put_together(session, chunk, ntables, columns + first,
-                            dst + first);
+        const cuda_session_list<struct table> list(session, ntables,
+                                                   ntables * stride);
+        if (!list.is_made())
+            return TERP_ERR_MEMORY;
+        for (uint64_t k = 0; k < ntables; k++)
+            list.items[k] = {columns[first + k], stride > 0
+                                                     ? list.more() + k * stride
+                                                     : dst[first + k]};
+        return cuda_session_do(
+            session, "putting columns together", [&](cuda_work &work) {
+                list.upload(work);
+                work.run(kernel,
+                         cuda_session_grid(ntables, nvalues, 4 * NTHREADS),
+                         NTHREADS, list.on_device(), nvalues,
+                         (unsigned)terp_columns_n(chunk), chunk->big_endian);
+                for (uint64_t k = 0; stride > 0 && k < ntables; k++)
+                    work.copy(dst[first + k], list.more() + k * stride, nbytes);
+            });
     });
 }

@@ -234,48 +234,38 @@ __launch_bounds__(NTHREADS)
         ranked.is_bad = 1; /* all threads write the same value */
 }
 
-static enum terp_status
-follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
-       const struct terp_ranked *ranked, enum terp_status *status_ret)
-{
-    const int nbytes = terp_value_nbytes(chunk->type);
-    const uint64_t nvalues = terp_chunk_nvalues(chunk);
-    const cuda_session_list<struct ranked> list(session, n);
-
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {ranked[k].table,
-                         ranked[k].ranks,
-                         ranked[k].values,
-                         ranked[k].ntable,
-                         0,
-                         ranked[k].number_nbytes,
-                         ranked[k].step,
-                         ranked[k].grid};
-    const enum terp_status st =
-        cuda_session_do(session, "following ranks", [&](cuda_work &work) {
-            list.upload(work);
-            work.run(nbytes == 2   ? follow_ranks<uint16_t>
-                     : nbytes == 4 ? follow_ranks<uint32_t>
-                                   : follow_ranks<uint64_t>,
-                     cuda_session_grid(n, nvalues, 4 * NTHREADS), NTHREADS,
-                     list.on_device(), chunk->type, nvalues, chunk->big_endian);
-            list.download(work);
-        });
-    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        status_ret[k] = list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
-    return st;
-}
-
 /* Tables, ranks and values are in the session's memory. */
 enum terp_status
 cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const struct terp_ranked *ranked,
                   enum terp_status *status_ret)
 {
+    const auto kernel = cuda_of_width(
+        terp_value_nbytes(chunk->type), follow_ranks<uint64_t>,
+        follow_ranks<uint16_t>, follow_ranks<uint32_t>, follow_ranks<uint64_t>);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+
     return cuda_session_portions(n, [=](uint64_t first, uint64_t nchunks) {
-        return follow(session, chunk, nchunks, ranked + first,
-                      status_ret + first);
+        const cuda_session_list<struct ranked> list(session, nchunks);
+        if (!list.is_made())
+            return TERP_ERR_MEMORY;
+        for (uint64_t k = 0; k < nchunks; k++) {
+            const struct terp_ranked &of = ranked[first + k];
+            list.items[k] = {of.table, of.ranks,         of.values, of.ntable,
+                             0,        of.number_nbytes, of.step,   of.grid};
+        }
+        const enum terp_status st =
+            cuda_session_do(session, "following ranks", [&](cuda_work &work) {
+                list.upload(work);
+                work.run(kernel,
+                         cuda_session_grid(nchunks, nvalues, 4 * NTHREADS),
+                         NTHREADS, list.on_device(), chunk->type, nvalues,
+                         chunk->big_endian);
+                list.download(work);
+            });
+        for (uint64_t k = 0; st == TERP_OK && k < nchunks; k++)
+            status_ret[first + k] =
+                list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
+        return st;
     });
 }

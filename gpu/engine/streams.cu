@@ -287,26 +287,6 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
 
 /* Gathers the wanted bytes in one block of device memory, then copies the block
  * to the host. */
-static enum terp_status
-look(struct terp_session *session, uint64_t n, const void *const *at,
-     const uint64_t *nbytes, uint8_t *room)
-{
-    const uint64_t seen_nbytes = n * TERP_LOOK_NBYTES;
-    const cuda_session_list<struct piece> list(session, n, seen_nbytes);
-
-    if (!list.is_made())
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; k < n; k++)
-        list.items[k] = {(const uint8_t *)at[k],
-                         list.more() + k * TERP_LOOK_NBYTES, nbytes[k]};
-    return cuda_session_do(session, "looking at streams", [&](cuda_work &work) {
-        list.upload(work);
-        work.run(copy_pieces, dim3(1, (unsigned)n), NTHREADS,
-                 (const struct transfer *)NULL, list.on_device());
-        work.copy(room, list.more(), seen_nbytes);
-    });
-}
-
 enum terp_status
 cuda_streams_look(struct terp_session *session, uint64_t n,
                   const void *const *at, const uint64_t *nbytes, uint8_t *room,
@@ -320,8 +300,23 @@ cuda_streams_look(struct terp_session *session, uint64_t n,
     if (is_host)
         return TERP_OK;
     return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
-        return look(session, nstreams, at + first, nbytes + first,
-                    room + first * TERP_LOOK_NBYTES);
+        const uint64_t seen_nbytes = nstreams * TERP_LOOK_NBYTES;
+        const cuda_session_list<struct piece> list(session, nstreams,
+                                                   seen_nbytes);
+        if (!list.is_made())
+            return TERP_ERR_MEMORY;
+        for (uint64_t k = 0; k < nstreams; k++)
+            list.items[k] = {(const uint8_t *)at[first + k],
+                             list.more() + k * TERP_LOOK_NBYTES,
+                             nbytes[first + k]};
+        return cuda_session_do(
+            session, "looking at streams", [&](cuda_work &work) {
+                list.upload(work);
+                work.run(copy_pieces, dim3(1, (unsigned)nstreams), NTHREADS,
+                         (const struct transfer *)NULL, list.on_device());
+                work.copy(room + first * TERP_LOOK_NBYTES, list.more(),
+                          seen_nbytes);
+            });
     });
 }
 
