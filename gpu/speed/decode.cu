@@ -133,46 +133,41 @@ unpack(const uint16_t *s_units, int width, Word words[SPEED_NROWS])
     const uint32_t mask = (uint32_t)(((uint64_t)1 << (width & 63)) - 1);
     uint64_t kept = 0;
     int nbits = 0;
+    const auto fill = [&](int n) { /* so that n bits are kept, up to 32 */
+#pragma unroll
+                                   for (int i = 0; i < 2; i++)
+                                       if (nbits < n) {
+                                           kept |= (uint64_t)*s_units++
+                                                   << nbits;
+                                           nbits += 16;
+                                       }
+    };
+    const auto drop = [&](int n) {
+        kept >>= n;
+        nbits -= n;
+    };
 
 #pragma unroll
     for (int r = 0; r < SPEED_NROWS; r++) {
         if (sizeof(Word) == 4) {
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                if (nbits < width) {
-                    kept |= (uint64_t)*s_units++ << nbits;
-                    nbits += 16;
-                }
+            fill(width);
             const uint32_t number = (uint32_t)kept & mask;
-            kept >>= width;
-            nbits -= width;
+            drop(width);
             words[r] = (Word)unfold(number);
             continue;
         }
         uint64_t word = 0;
         int left = width, shift = 0;
         if (sizeof(Word) == 8 && left > 32) {
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                if (nbits < 32) {
-                    kept |= (uint64_t)*s_units++ << nbits;
-                    nbits += 16;
-                }
+            fill(32);
             word = kept & UINT32_MAX;
-            kept >>= 32;
-            nbits -= 32;
+            drop(32);
             left -= 32;
             shift = 32;
         }
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            if (nbits < left) {
-                kept |= (uint64_t)*s_units++ << nbits;
-                nbits += 16;
-            }
+        fill(left);
         word |= (kept & (((uint64_t)1 << left) - 1)) << shift;
-        kept >>= left;
-        nbits -= left;
+        drop(left);
         words[r] = (Word)(word >> 1 ^ (0 - (word & 1)));
     }
 }
@@ -184,16 +179,16 @@ template <typename Word>
 static __device__ __forceinline__ void
 sum_rows(Word *s_integers)
 {
-    typedef typename speed_vector<Word>::type vector;
+    constexpr int NVECTORS = (int)sizeof(Word); /* of 16 bytes, a thread */
     const int lane = (int)threadIdx.x % 32;
     const int row = (int)threadIdx.x / 32 * 8 + lane % 8;
-    vector *at = (vector *)(s_integers + row * row_stride<Word> +
-                            lane / 8 * SPEED_NROWS);
-    Word words[16];
+    uint4 *at =
+        (uint4 *)(s_integers + row * row_stride<Word> + lane / 8 * SPEED_NROWS);
+    alignas(16) Word words[16];
 
 #pragma unroll
-    for (int i = 0; i < 16; i += speed_vector<Word>::n)
-        speed_vector<Word>::get(at[i / speed_vector<Word>::n], words + i);
+    for (int i = 0; i < NVECTORS; i++)
+        ((uint4 *)words)[i] = at[i];
 #pragma unroll
     for (int i = 1; i < 16; i++)
         words[i] += words[i - 1];
@@ -210,8 +205,8 @@ sum_rows(Word *s_integers)
     for (int i = 0; i < 16; i++)
         words[i] += sum - own;
 #pragma unroll
-    for (int i = 0; i < 16; i += speed_vector<Word>::n)
-        at[i / speed_vector<Word>::n] = speed_vector<Word>::of(words + i);
+    for (int i = 0; i < NVECTORS; i++)
+        at[i] = ((const uint4 *)words)[i];
 }
 
 /* The bits of the value of an integer. */

@@ -361,33 +361,29 @@ pack(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
 {
     uint64_t kept = 0;
     int nbits = 0;
+    const auto put = [&](uint64_t bits,
+                         int more_nbits) { /* up to 32 bits */
+                                           kept |= bits << nbits;
+                                           nbits += more_nbits;
+#pragma unroll
+                                           for (int i = 0; i < 2; i++)
+                                               if (nbits >= 16) {
+                                                   *s_units++ = (uint16_t)kept;
+                                                   kept >>= 16;
+                                                   nbits -= 16;
+                                               }
+    };
 
 #pragma unroll
     for (int r = 0; r < SPEED_NROWS; r++) {
-        Word word = words[r];
+        uint64_t word = words[r];
         int left = width;
         if (sizeof(Word) == 8 && left > 32) {
-            kept |= (uint64_t)(uint32_t)word << nbits;
-            nbits += 32;
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                if (nbits >= 16) {
-                    *s_units++ = (uint16_t)kept;
-                    kept >>= 16;
-                    nbits -= 16;
-                }
-            word = (Word)((uint64_t)word >> 32);
+            put((uint32_t)word, 32);
+            word >>= 32;
             left -= 32;
         }
-        kept |= (uint64_t)word << nbits;
-        nbits += left;
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            if (nbits >= 16) {
-                *s_units++ = (uint16_t)kept;
-                kept >>= 16;
-                nbits -= 16;
-            }
+        put(word, left);
     }
 }
 

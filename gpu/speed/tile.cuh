@@ -8,6 +8,7 @@
 #include "codec/model/range.h"
 #include "codec/model/speed.h"
 #include "gpu/block/scan.cuh"
+#include "gpu/block/swap.cuh"
 #include "gpu/engine/platform.cuh"
 
 #define SPEED_NTHREADS TERP_SPEED_NGROUPS
@@ -104,98 +105,45 @@ speed_store(T *at, T value)
 
 /* ---- words ---- */
 
-/* Integers of 32 bits, with the floats of as many bits. */
-template <typename Word> struct speed_word;
-
-template <> struct speed_word<uint32_t> {
-    typedef int32_t integer;
-    typedef float real;
-    static __device__ __forceinline__ float real_of(uint32_t bits)
+/* A word of 32 or 64 bits, with the integer and the float of as many bits. */
+template <typename Word> struct speed_word {
+    static constexpr bool is_narrow = sizeof(Word) == 4;
+    typedef std::conditional_t<is_narrow, int32_t, int64_t> integer;
+    typedef std::conditional_t<is_narrow, float, double> real;
+    static __device__ __forceinline__ real real_of(Word bits)
     {
-        return __uint_as_float(bits);
+        if constexpr (is_narrow)
+            return __uint_as_float(bits);
+        else
+            return double_of_bits(bits);
     }
-    static __device__ __forceinline__ uint32_t bits_of(float value)
+    static __device__ __forceinline__ Word bits_of(real value)
     {
-        return __float_as_uint(value);
+        if constexpr (is_narrow)
+            return __float_as_uint(value);
+        else
+            return double_bits(value);
     }
-    static __device__ __forceinline__ float rounder(void)
+    static __device__ __forceinline__ real rounder(void)
     {
-        return 12582912.0f; /* 1.5 * 2^23 */
+        /* 1.5 * 2^23, 1.5 * 2^52 */
+        return is_narrow ? (real)12582912.0 : (real)6755399441055744.0;
     }
-    static __device__ __forceinline__ float max_quotient(void)
+    static __device__ __forceinline__ real max_quotient(void)
     {
-        return (float)TERP_SPEED_MAX_QUOTIENT_F32;
+        return is_narrow ? (real)TERP_SPEED_MAX_QUOTIENT_F32
+                         : (real)TERP_SPEED_MAX_QUOTIENT_F64;
     }
-    static __device__ __forceinline__ float magnitude(float value)
+    static __device__ __forceinline__ real magnitude(real value)
     {
-        return fabsf(value);
+        if constexpr (is_narrow)
+            return fabsf(value);
+        else
+            return fabs(value);
     }
-    static __device__ __forceinline__ int width(uint32_t word)
+    static __device__ __forceinline__ int width(Word word)
     {
-        return 32 - __clz((int)word);
-    }
-};
-
-template <> struct speed_word<uint64_t> {
-    typedef int64_t integer;
-    typedef double real;
-    static __device__ __forceinline__ double real_of(uint64_t bits)
-    {
-        return double_of_bits(bits);
-    }
-    static __device__ __forceinline__ uint64_t bits_of(double value)
-    {
-        return double_bits(value);
-    }
-    static __device__ __forceinline__ double rounder(void)
-    {
-        return 6755399441055744.0; /* 1.5 * 2^52 */
-    }
-    static __device__ __forceinline__ double max_quotient(void)
-    {
-        return TERP_SPEED_MAX_QUOTIENT_F64;
-    }
-    static __device__ __forceinline__ double magnitude(double value)
-    {
-        return fabs(value);
-    }
-    static __device__ __forceinline__ int width(uint64_t word)
-    {
-        return 64 - __clzll((long long)word);
-    }
-};
-
-/* The integers of 16 bytes, which shared memory moves at once. */
-template <typename Word> struct speed_vector;
-
-template <> struct speed_vector<uint32_t> {
-    typedef uint4 type;
-    static constexpr int n = 4;
-    static __device__ __forceinline__ void get(uint4 vector, uint32_t words[4])
-    {
-        words[0] = vector.x;
-        words[1] = vector.y;
-        words[2] = vector.z;
-        words[3] = vector.w;
-    }
-    static __device__ __forceinline__ uint4 of(const uint32_t words[4])
-    {
-        return make_uint4(words[0], words[1], words[2], words[3]);
-    }
-};
-
-template <> struct speed_vector<uint64_t> {
-    typedef ulonglong2 type;
-    static constexpr int n = 2;
-    static __device__ __forceinline__ void get(ulonglong2 vector,
-                                               uint64_t words[2])
-    {
-        words[0] = vector.x;
-        words[1] = vector.y;
-    }
-    static __device__ __forceinline__ ulonglong2 of(const uint64_t words[2])
-    {
-        return make_ulonglong2(words[0], words[1]);
+        return is_narrow ? 32 - __clz((int)word) : 64 - __clzll((int64_t)word);
     }
 };
 
@@ -242,17 +190,12 @@ speed_value_bits(const struct speed_job &job, const uint8_t *at)
 {
     if (sizeof(Word) == 8 || job.value_nbytes == 4) {
         const Word bits = speed_load((const Word *)at);
-        if (!job.big_endian)
-            return bits;
-        Word swapped = 0;
-        for (int i = 0; i < (int)sizeof bits; i++)
-            swapped = swapped << 8 | (bits >> 8 * i & 255);
-        return swapped;
+        return job.big_endian ? swapped(bits) : bits;
     }
     if (job.value_nbytes == 1)
         return *at;
     const uint16_t bits = *(const uint16_t *)at;
-    return (Word)(job.big_endian ? (uint16_t)(bits << 8 | bits >> 8) : bits);
+    return job.big_endian ? swapped(bits) : bits;
 }
 
 template <typename Word>
@@ -260,19 +203,12 @@ static __device__ __forceinline__ void
 speed_put_value(const struct speed_job &job, uint8_t *at, Word bits)
 {
     if (sizeof(Word) == 8 || job.value_nbytes == 4) {
-        Word swapped = bits;
-        if (job.big_endian) {
-            swapped = 0;
-            for (int i = 0; i < (int)sizeof bits; i++)
-                swapped = swapped << 8 | (bits >> 8 * i & 255);
-        }
-        speed_store((Word *)at, swapped);
+        speed_store((Word *)at, job.big_endian ? swapped(bits) : bits);
     } else if (job.value_nbytes == 1) {
         *at = (uint8_t)bits;
     } else {
         const uint16_t half = (uint16_t)bits;
-        *(uint16_t *)at =
-            job.big_endian ? (uint16_t)(half << 8 | half >> 8) : half;
+        *(uint16_t *)at = job.big_endian ? swapped(half) : half;
     }
 }
 
@@ -292,12 +228,8 @@ speed_load_group(bool is_swapped, const uint8_t *column, uint64_t row_nbytes,
     }
     if (is_swapped)
 #pragma unroll
-        for (int r = 0; r < SPEED_NROWS; r++) {
-            Word swapped = 0;
-            for (int i = 0; i < (int)sizeof(Word); i++)
-                swapped = swapped << 8 | (words[r] >> 8 * i & 255);
-            words[r] = swapped;
-        }
+        for (int r = 0; r < SPEED_NROWS; r++)
+            words[r] = swapped(words[r]);
 }
 
 /* ---- integers of type ---- */
