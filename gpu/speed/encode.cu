@@ -481,17 +481,17 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     Word words[SPEED_NROWS];
     int flags = 0;
     bool is_slow = true;
+    if (IS_PLAIN && is_whole)
+        speed_load_group<Word, true>(job.big_endian, it.column, it.row_nbytes,
+                                     it.nrows, words);
+    else if (IS_PLAIN)
+        speed_load_group<Word, false>(job.big_endian, it.column, it.row_nbytes,
+                                      it.nrows, words);
     if (IS_PLAIN && has_steps) {
         const real step = (real)chunk.numbers.step[0];
         const real per_step = (real)chunk.numbers.per_step[0];
         const real most = (real)chunk.numbers.most;
         bool is_bad = false;
-        if (is_whole)
-            speed_load_group<Word, true>(job.big_endian, it.column,
-                                         it.row_nbytes, it.nrows, words);
-        else
-            speed_load_group<Word, false>(job.big_endian, it.column,
-                                          it.row_nbytes, it.nrows, words);
         for (int i = 0; i < chunk.numbers.nfills; i++)
 #pragma unroll
             for (int r = 0; r < SPEED_NROWS; r++)
@@ -509,12 +509,6 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
         }
         is_slow = __syncthreads_or(is_bad) != 0;
     } else if (IS_PLAIN) {
-        if (is_whole)
-            speed_load_group<Word, true>(job.big_endian, it.column,
-                                         it.row_nbytes, it.nrows, words);
-        else
-            speed_load_group<Word, false>(job.big_endian, it.column,
-                                          it.row_nbytes, it.nrows, words);
 #pragma unroll
         for (int r = 0; r < SPEED_NROWS; r++)
             words[r] = speed_key(words[r]);
