@@ -258,41 +258,6 @@ template <typename T> class cuda_host_array
     }
 };
 
-/* Calls that are started in a CUDA stream one after another. After the first
- * error, further calls do nothing, and `error` keeps the error. */
-struct cuda_work {
-    cudaStream_t stream;
-    cudaError_t error = cudaSuccess;
-
-    /* Each of the two pointers is to memory of the host or of the device. */
-    void copy(void *to, const void *from, uint64_t nbytes)
-    {
-        if (error == cudaSuccess)
-            error =
-                cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDefault, stream);
-    }
-    void zero(void *d_at, uint64_t nbytes)
-    {
-        if (error == cudaSuccess)
-            error = cudaMemsetAsync(d_at, 0, nbytes, stream);
-    }
-    /* Calls start(arguments..., stream). */
-    template <typename Start, typename... Arguments>
-    void add(Start start, Arguments... arguments)
-    {
-        if (error == cudaSuccess)
-            error = start(arguments..., stream);
-    }
-    template <typename... Expected, typename... Actual>
-    void run(void (*kernel)(Expected...), dim3 grid, unsigned nthreads,
-             Actual... arguments)
-    {
-        if (error == cudaSuccess)
-            error =
-                launch(kernel, grid, dim3(nthreads), 0, stream, arguments...);
-    }
-};
-
 /* Takes a slot, makes its stream wait for the caller's stream, calls
  * work(cuda_work &), waits for the slot's stream and gives the slot back. Work
  * is any callable; array.cu has examples. `what` names the work in messages. */

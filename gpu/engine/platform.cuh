@@ -187,3 +187,41 @@ launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
 #endif
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
+
+/* Calls that are started in a CUDA stream one after another. After the first
+ * error, further calls do nothing, and `error` keeps the error. */
+struct cuda_work {
+    cudaStream_t stream;
+    cudaError_t error = cudaSuccess;
+
+    /* Each of the two pointers is to memory of the host or of the device. */
+    void copy(void *to, const void *from, uint64_t nbytes)
+    {
+        if (error == cudaSuccess)
+            error =
+                cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDefault, stream);
+    }
+    void fill(void *d_at, int byte, uint64_t nbytes)
+    {
+        if (error == cudaSuccess)
+            error = cudaMemsetAsync(d_at, byte, nbytes, stream);
+    }
+    void zero(void *d_at, uint64_t nbytes)
+    {
+        fill(d_at, 0, nbytes);
+    }
+    /* Calls start(arguments..., stream). */
+    template <typename Start, typename... Arguments>
+    void add(Start start, Arguments... arguments)
+    {
+        if (error == cudaSuccess)
+            error = start(arguments..., stream);
+    }
+    template <typename... Expected, typename... Actual>
+    void run(void (*kernel)(Expected...), dim3 grid, dim3 block,
+             Actual... arguments)
+    {
+        if (error == cudaSuccess)
+            error = launch(kernel, grid, block, 0, stream, arguments...);
+    }
+};

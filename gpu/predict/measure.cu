@@ -93,16 +93,15 @@ cuda_measure(struct cuda_measured *d_measured, uint64_t n,
     const bool wide = chunk->type == TERP_FLOAT64, swaps = chunk->big_endian;
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const uint64_t nblocks = div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES);
-    const cudaError_t error =
-        launch(wide ? (swaps ? square_errors<double, true>
-                             : square_errors<double, false>)
-                    : (swaps ? square_errors<float, true>
-                             : square_errors<float, false>),
-               dim3((unsigned)nblocks, (unsigned)n), dim3(NTHREADS), 0, stream,
-               d_measured, nvalues);
+    struct cuda_work work = {stream};
 
-    return error == cudaSuccess
-               ? launch(add_up_blocks, dim3(1, (unsigned)n), dim3(NTHREADS), 0,
-                        stream, d_measured, nblocks)
-               : error;
+    work.run(wide ? (swaps ? square_errors<double, true>
+                           : square_errors<double, false>)
+                  : (swaps ? square_errors<float, true>
+                           : square_errors<float, false>),
+             dim3((unsigned)nblocks, (unsigned)n), NTHREADS, d_measured,
+             nvalues);
+    work.run(add_up_blocks, dim3(1, (unsigned)n), NTHREADS, d_measured,
+             nblocks);
+    return work.error;
 }

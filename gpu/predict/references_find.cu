@@ -279,15 +279,13 @@ ask(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks =
         nblocks_for(batch, div_up(batch->nvalues, 8 * NTHREADS));
-    cudaError_t err = launch_stage(batch, stream, clear_samples, 1, NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream, count_usable<T>, nblocks, NTHREADS);
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream, take_samples<T>, 1, SAMPLES_NTHREADS);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, ask_all<T>, nblocks, NTHREADS)
-               : err;
+    launches.add(clear_samples, 1, NTHREADS);
+    launches.add(count_usable<T>, nblocks, NTHREADS);
+    launches.add(take_samples<T>, 1, SAMPLES_NTHREADS);
+    launches.add(ask_all<T>, nblocks, NTHREADS);
+    return launches.error;
 }
 
 cudaError_t

@@ -125,21 +125,18 @@ static cudaError_t
 compare(const struct cuda_referring *of, uint64_t marker,
         const struct cuda_search *search, cudaStream_t stream)
 {
-    const dim3 grid = grid_for(of->nvalues), block(NTHREADS);
+    const dim3 grid = grid_for(of->nvalues);
     uint8_t *is_there = (uint8_t *)search->hints;
-    cudaError_t error = launch(compare_values<Word>, grid, block, 0, stream,
-                               *of, marker, *search);
+    struct cuda_work work = {stream};
 
-    if (error != cudaSuccess || of->is_float)
-        return error;
-    error = cudaMemsetAsync(is_there, 0, of->nvalues, stream);
-    if (error == cudaSuccess)
-        error = launch(note_integers<Word>, grid, block, 0, stream,
-                       (const Word *)search->values, of->nvalues, is_there);
-    return error == cudaSuccess
-               ? launch(find_missing, grid, block, 0, stream,
-                        (const uint8_t *)is_there, of->nvalues, search->seen)
-               : error;
+    work.run(compare_values<Word>, grid, NTHREADS, *of, marker, *search);
+    if (of->is_float)
+        return work.error;
+    work.zero(is_there, of->nvalues);
+    work.run(note_integers<Word>, grid, NTHREADS, (const Word *)search->values,
+             of->nvalues, is_there);
+    work.run(find_missing, grid, NTHREADS, is_there, of->nvalues, search->seen);
+    return work.error;
 }
 
 cudaError_t
@@ -339,23 +336,18 @@ __launch_bounds__(NTHREADS)
         seen->nreferences = n;
 }
 
-static cudaError_t
-list_points(uint64_t nvalues, const struct cuda_search *search,
-            cudaStream_t stream)
+static void
+list_points(struct cuda_work *work, uint64_t nvalues,
+            const struct cuda_search *search)
 {
     const uint64_t nshares = div_up(nvalues, CUDA_LIST_NVALUES);
-    const dim3 grid((unsigned)nshares), block(NTHREADS);
-    const uint32_t *sources = search->sources;
+    const dim3 grid((unsigned)nshares);
 
-    cudaError_t error = launch(count_points<false>, grid, block, 0, stream,
-                               sources, nvalues, search->ranks, search->points);
-    if (error == cudaSuccess)
-        error = launch(sum_counts, dim3(1), block, 0, stream, search->ranks,
-                       nshares, search->seen);
-    return error == cudaSuccess
-               ? launch(count_points<true>, grid, block, 0, stream, sources,
-                        nvalues, search->ranks, search->points)
-               : error;
+    work->run(count_points<false>, grid, NTHREADS, search->sources, nvalues,
+              search->ranks, search->points);
+    work->run(sum_counts, 1, NTHREADS, search->ranks, nshares, search->seen);
+    work->run(count_points<true>, grid, NTHREADS, search->sources, nvalues,
+              search->ranks, search->points);
 }
 
 cudaError_t
@@ -365,33 +357,25 @@ cuda_references_search(const struct terp_repeats *repeats,
     const uint64_t n = repeats->nvalues;
     const uint64_t ntiles = div_up(n, TERP_REFERENCE_TILE_NVALUES);
     const uint64_t table_nbytes = UINT64_C(4) << search->table_nbits;
-    const dim3 grid = grid_for(n), block(NTHREADS), tile_block(TILE_NTHREADS),
+    const dim3 grid = grid_for(n),
                tile_grid((unsigned)div_up(ntiles, TILE_NTHREADS));
+    struct cuda_work work = {stream};
 
-    cudaError_t error = cudaMemsetAsync(search->table, 0, table_nbytes, stream);
-    if (error == cudaSuccess)
-        error = cudaMemsetAsync((uint8_t *)search->table + table_nbytes, 0xFF,
-                                table_nbytes, stream);
-    if (error == cudaSuccess)
-        error = cudaMemsetAsync(search->changed, 0, 32 * 4, stream);
-    if (error == cudaSuccess)
-        error = launch(insert_keys, grid, block, 0, stream, *repeats, *search);
-    if (error == cudaSuccess)
-        error = launch(look_keys_up, grid, block, 0, stream, n, *search);
-    if (error == cudaSuccess)
-        error = launch(search_tiles, tile_grid, tile_block, 0, stream, *repeats,
-                       ntiles, search->tiles);
-    if (error == cudaSuccess)
-        error = launch(join_tiles, dim3(1), dim3(32), 0, stream, *repeats,
-                       ntiles, search->tiles, search->seen);
-    if (error == cudaSuccess)
-        error =
-            launch(drop_ends, tile_grid, tile_block, 0, stream, *repeats,
-                   ntiles, (const struct terp_reference_tile *)search->tiles);
-    for (int round = 0; error == cudaSuccess && round < bit_width(n); round++)
-        error = launch(halve_chains, grid, block, 0, stream, search->sources, n,
-                       search->changed, round);
-    return error == cudaSuccess ? list_points(n, search, stream) : error;
+    work.zero(search->table, table_nbytes);
+    work.fill((uint8_t *)search->table + table_nbytes, 0xFF, table_nbytes);
+    work.zero(search->changed, 32 * 4);
+    work.run(insert_keys, grid, NTHREADS, *repeats, *search);
+    work.run(look_keys_up, grid, NTHREADS, n, *search);
+    work.run(search_tiles, tile_grid, TILE_NTHREADS, *repeats, ntiles,
+             search->tiles);
+    work.run(join_tiles, 1, 32, *repeats, ntiles, search->tiles, search->seen);
+    work.run(drop_ends, tile_grid, TILE_NTHREADS, *repeats, ntiles,
+             search->tiles);
+    for (int round = 0; round < bit_width(n); round++)
+        work.run(halve_chains, grid, NTHREADS, search->sources, n,
+                 search->changed, round);
+    list_points(&work, n, search);
+    return work.error;
 }
 
 /* Lists the distance of each reference, and puts a marker in its place. */

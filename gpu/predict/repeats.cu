@@ -147,15 +147,12 @@ follow_all(struct cuda_follow *d_follow, uint64_t n,
     const uint64_t nshares = div_up(kind->nvalues, CUDA_FOLLOW_NVALUES);
     const dim3 grid((unsigned)nshares, (unsigned)n);
 
-    cudaError_t error = launch(count_markers<Word>, grid, dim3(NTHREADS), 0,
-                               stream, d_follow, *kind);
-    if (error == cudaSuccess)
-        error = launch(sum_markers, dim3(1, (unsigned)n), dim3(NTHREADS), 0,
-                       stream, d_follow, nshares);
-    return error == cudaSuccess
-               ? launch(follow_references<Word>, grid, dim3(NTHREADS), 0,
-                        stream, d_follow, *kind)
-               : error;
+    struct cuda_work work = {stream};
+
+    work.run(count_markers<Word>, grid, NTHREADS, d_follow, *kind);
+    work.run(sum_markers, dim3(1, (unsigned)n), NTHREADS, d_follow, nshares);
+    work.run(follow_references<Word>, grid, NTHREADS, d_follow, *kind);
+    return work.error;
 }
 
 cudaError_t
