@@ -4,6 +4,7 @@
 #include "codec/format/types.h"
 #include "codec/model/grid.h"
 #include "codec/model/ranks.h"
+#include "gpu/block/count_keys.cuh"
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/session.cuh"
@@ -11,12 +12,6 @@
 #define NTHREADS 256
 
 /* ---- samples ---- */
-
-/* The number of different values of a sample, and how many of them occur more
- * than once. */
-struct counts {
-    unsigned ndistinct, nrepeated;
-};
 
 /* Samples of chunks in device memory. The samples of a chunk follow those of
  * the chunk before. */
@@ -26,14 +21,11 @@ struct sampling {
     int slots_nbits;
     const void *const *src;
     uint64_t *keys;
-    /* Initially 0. A used slot holds twice a key's number plus 2, and one more
-     * after the key has occurred again. */
-    unsigned *slots;
-    struct counts *counts;
+    unsigned *slots; /* initially 0 */
+    struct key_counts *counts;
 };
 
-/* A block counts the samples of a chunk in a hash table. The counts do not
- * depend on the order of the threads. Grid: chunks. */
+/* A block counts the samples of a chunk. Grid: chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS) count_samples(const struct sampling it)
 {
@@ -41,29 +33,13 @@ __launch_bounds__(NTHREADS) count_samples(const struct sampling it)
     const uint64_t nslots = UINT64_C(1) << it.slots_nbits;
     uint64_t *keys = it.keys + blockIdx.x * it.nsamples;
     unsigned *slots = it.slots + blockIdx.x * nslots;
-    struct counts own = {0, 0};
 
     for (uint64_t i = threadIdx.x; i < it.nsamples; i += NTHREADS)
         keys[i] = terp_ranks_sampled_key(&it.chunk, it.src[blockIdx.x],
                                          it.nvalues, i);
     __syncthreads();
-    for (uint64_t i = threadIdx.x; i < it.nsamples; i += NTHREADS) {
-        const uint64_t key = keys[i];
-        uint64_t slot = terp_ranks_slot(key, it.slots_nbits);
-        for (;;) {
-            const unsigned found =
-                atomicCAS(&slots[slot], 0u, 2 * (unsigned)i + 2);
-            if (found == 0) {
-                own.ndistinct++;
-                break;
-            }
-            if (keys[found / 2 - 1] == key) {
-                own.nrepeated += (atomicOr(&slots[slot], 1u) & 1) == 0;
-                break;
-            }
-            slot = (slot + 1) & (nslots - 1);
-        }
-    }
+    const struct key_counts own =
+        count_keys<NTHREADS>(keys, it.nsamples, slots, it.slots_nbits);
     atomicAdd(&it.counts[blockIdx.x].ndistinct, own.ndistinct);
     atomicAdd(&it.counts[blockIdx.x].nrepeated, own.nrepeated);
 }
@@ -88,12 +64,12 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
     const uint64_t counts_at = place_take(&at, n * sizeof *it.counts);
     const uint64_t slots_at = place_take(&at, slots_nbytes);
     const cuda_session_memory memory(session, at);
-    const cuda_host_array<struct counts> counts(n);
+    const cuda_host_array<struct key_counts> counts(n);
     enum terp_status st = TERP_ERR_MEMORY;
 
     it.src = (const void *const *)(memory.at + src_at);
     it.keys = (uint64_t *)(memory.at + keys_at);
-    it.counts = (struct counts *)(memory.at + counts_at);
+    it.counts = (struct key_counts *)(memory.at + counts_at);
     it.slots = (unsigned *)(memory.at + slots_at);
     const auto count = [&](cuda_work &work) {
         work.copy(memory.at + src_at, src, n * sizeof *src);

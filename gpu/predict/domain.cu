@@ -10,6 +10,7 @@
 #include "codec/model/lag_errors.h"
 #include "codec/model/ranks.h"
 #include "codec/model/repeat_keys.h"
+#include "gpu/block/count_keys.cuh"
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/values.cuh"
 
@@ -245,58 +246,42 @@ find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         s);
 }
 
-/* The keys of sampled values, and slots: zeros at first; a slot holds a key's
- * number, plus one, and twice that plus one once the key has come again. */
+/* The keys of sampled values, and the slots of count_keys. */
 struct few_table {
     uint64_t keys[TERP_FEW_MAX_NSAMPLES];
     unsigned slots[2 * TERP_FEW_MAX_NSAMPLES];
-    unsigned ndistinct, nrepeated;
+    struct key_counts counts;
 };
 
-/* What terp_may_be_few finds. Slots, not the order of threads, decide the
- * counts. All threads of the block call it. */
+/* Finds whether there may be few different values (terp_may_be_few). All
+ * threads of the block call it. */
 static __device__ void
 find_few(const struct cuda_batch &batch, struct cuda_chunk &chunk,
          struct few_table &s)
 {
     const uint64_t nsamples = terp_few_nsamples(batch.nvalues);
     const int nbits = terp_ranks_slots_nbits(nsamples);
-    const unsigned nslots = 1u << nbits;
     struct terp_chunk swapped = batch.chunk;
-    unsigned ndistinct = 0, nrepeated = 0;
 
     if (!terp_few_are_possible(&batch.chunk, batch.nvalues))
         return;
     swapped.big_endian = false;
     if (threadIdx.x == 0)
-        s.ndistinct = s.nrepeated = 0;
-    for (unsigned i = threadIdx.x; i < nslots; i += NTHREADS)
+        s.counts = {0, 0};
+    for (unsigned i = threadIdx.x; i < 1u << nbits; i += NTHREADS)
         s.slots[i] = 0;
     for (unsigned i = threadIdx.x; i < nsamples; i += NTHREADS)
         s.keys[i] =
             terp_few_sampled_key(&swapped, chunk.values, batch.nvalues, i);
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < nsamples; i += NTHREADS) {
-        const uint64_t key = s.keys[i];
-        unsigned slot = (unsigned)terp_ranks_slot(key, nbits);
-        for (;;) {
-            const unsigned found = atomicCAS(&s.slots[slot], 0u, 2 * i + 2);
-            if (found == 0) {
-                ndistinct++;
-                break;
-            }
-            if (s.keys[found / 2 - 1] == key) {
-                nrepeated += (atomicOr(&s.slots[slot], 1u) & 1) == 0;
-                break;
-            }
-            slot = (slot + 1) & (nslots - 1);
-        }
-    }
-    atomicAdd(&s.ndistinct, ndistinct);
-    atomicAdd(&s.nrepeated, nrepeated);
+    const struct key_counts own =
+        count_keys<NTHREADS>(s.keys, nsamples, s.slots, nbits);
+    atomicAdd(&s.counts.ndistinct, own.ndistinct);
+    atomicAdd(&s.counts.nrepeated, own.nrepeated);
     __syncthreads();
     if (threadIdx.x == 0 &&
-        terp_ranks_estimate(batch.nvalues, s.ndistinct, s.nrepeated) > 0)
+        terp_ranks_estimate(batch.nvalues, s.counts.ndistinct,
+                            s.counts.nrepeated) > 0)
         chunk.facts.may_be_few = true;
 }
 
