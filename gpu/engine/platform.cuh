@@ -225,3 +225,15 @@ struct cuda_work {
             error = launch(kernel, grid, block, 0, stream, arguments...);
     }
 };
+
+/* Selects one of four kernels, or functions, by the bytes of a value. */
+template <typename Function>
+static inline Function *
+cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
+              Function *of_8)
+{
+    return value_nbytes == 1   ? of_1
+           : value_nbytes == 2 ? of_2
+           : value_nbytes == 4 ? of_4
+                               : of_8;
+}

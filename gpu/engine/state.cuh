@@ -446,6 +446,20 @@ begin_chunk(const struct cuda_batch &batch)
     return batch.d_chunks[blockIdx.y];
 }
 
+/* Whether a chunk is coded with a prediction, or with any prediction. Constant
+ * and stored chunks are not, nor chunks that have failed. */
+static __device__ __forceinline__ bool
+is_predicted_by(const struct cuda_chunk &chunk, enum terp_prediction prediction)
+{
+    return chunk.status == TERP_OK && chunk.prediction == prediction;
+}
+
+static __device__ __forceinline__ bool
+is_predicted(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && chunk.prediction != TERP_PREDICTION_NONE;
+}
+
 /* A chunk's carrier: the region `carried`, or the own values of types without a
  * carrier. T is float or double. */
 template <typename T>
@@ -591,18 +605,6 @@ struct stage_launches {
             error = stage(of, stream);
     }
 };
-
-/* Selects one of four kernels, or functions, by the bytes of a value. */
-template <typename Function>
-static inline Function *
-cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
-              Function *of_8)
-{
-    return value_nbytes == 1   ? of_1
-           : value_nbytes == 2 ? of_2
-           : value_nbytes == 4 ? of_4
-                               : of_8;
-}
 
 /* Stages of encoding, in their order (gpu/engine/sequence.cu). Each comment
  * names the members of the state and the regions that the stage writes. */

@@ -1,9 +1,10 @@
 /* Coarse decoding of every step-th value. Changes the model and sections found
  * in a stream to those of a stream of the lattice alone (codec/model/coarse.h),
  * so that the following stages decode the lattice like a chunk. */
+#include "codec/format/copies.h"
 #include "codec/model/coarse.h"
 
-#include "gpu/block/warp.cuh"
+#include "gpu/predict/repeats.cuh"
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/low_bits.cuh"
 
@@ -153,64 +154,51 @@ cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- values ---- */
 
-/* Values of a row that a warp copies at a time. */
-#define PIECE_NVALUES 128
-
-/* Grid: x = up to MAX_NBLOCKS, y = chunks. Copies the values that the caller
- * wants. A warp takes pieces of rows in turns, a lane every 32nd value. No
- * shared memory. The values of a stored stream are read from the stream itself.
- */
+/* Copies the values that the caller wants. Grid: x = up to MAX_NBLOCKS, y =
+ * chunks. No shared memory. The values of a stored stream are read from the
+ * stream itself. */
 template <typename T>
 static __global__ void
-__launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch,
+                                          const struct cuda_spread_shape shape)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    const struct terp_chunk &shape = batch.chunk;
-    const uint64_t step = batch.decoding.wanted_step;
     const word_of<T> *made = (const word_of<T> *)chunk.values;
     const uint8_t *stored = (const uint8_t *)chunk.src + chunk.src_nbytes -
                             batch.nvalues * sizeof(T);
+    const bool is_stored = chunk.coding == TERP_CODING_RAW;
     word_of<T> *to = (word_of<T> *)chunk.original;
-    const int last = shape.rank - 1;
-    const uint64_t row_nvalues = div_up(shape.dims[last], step);
-    const uint64_t row_npieces = div_up(row_nvalues, PIECE_NVALUES);
-    uint64_t npieces = row_npieces;
 
     if (chunk.status != TERP_OK)
         return;
-    for (int d = 0; d < last; d++)
-        npieces *= div_up(shape.dims[d], step);
-    for (uint64_t piece = warp_of_chunk<NWARPS>(); piece < npieces;
-         piece += warps_of_chunk<NWARPS>()) {
-        const uint64_t row = piece / row_npieces;
-        const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
-        const uint64_t end = min_u64(begin + PIECE_NVALUES, row_nvalues);
-        uint64_t left = row, from = 0, stride = shape.dims[last];
-        for (int d = last - 1; d >= 0; d--) {
-            const uint64_t n = div_up(shape.dims[d], step);
-            from += left % n * step * stride;
-            left /= n;
-            stride *= shape.dims[d];
-        }
-        for (uint64_t x = begin + threadIdx.x % 32; x < end; x += 32) {
-            const uint64_t at = from + x * step;
-            to[row * row_nvalues + x] =
-                chunk.coding == TERP_CODING_RAW
-                    ? (word_of<T>)load_le(stored + at * sizeof(T), sizeof(T))
-                    : made[at];
-        }
-    }
+    for_spread<NWARPS>(shape, [=](uint64_t to_at, uint64_t at) {
+        to[to_at] =
+            is_stored ? (word_of<T>)load_le(stored + at * sizeof(T), sizeof(T))
+                      : made[at];
+    });
 }
 
 cudaError_t
 cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->decoding.wanted_step == 0)
+    const uint64_t step = batch->decoding.wanted_step;
+    const struct terp_chunk *chunk = &batch->chunk;
+    struct cuda_spread_shape shape = {
+        batch->own_nbytes, {1, 1, 1, 1}, {0, 0, 0, 0}};
+    uint64_t stride = step;
+
+    if (step == 0)
         return cudaSuccess;
-    return launch_stage(
-        batch, stream,
-        cuda_of_width(batch->own_nbytes, gather_wanted<uint8_t>,
-                      gather_wanted<uint16_t>, gather_wanted<float>,
-                      gather_wanted<double>),
-        min_u64(div_up(batch->nvalues, NTHREADS), MAX_NBLOCKS), NTHREADS);
+    for (int d = 0; d < chunk->rank; d++) {
+        shape.dims[d] = div_up(terp_extent_of(chunk, d), step);
+        shape.stride[d] = stride;
+        stride *= terp_extent_of(chunk, d);
+    }
+    return launch_stage(batch, stream,
+                        cuda_of_width(batch->own_nbytes, gather_wanted<uint8_t>,
+                                      gather_wanted<uint16_t>,
+                                      gather_wanted<float>,
+                                      gather_wanted<double>),
+                        min_u64(div_up(batch->nvalues, NTHREADS), MAX_NBLOCKS),
+                        NTHREADS, shape);
 }

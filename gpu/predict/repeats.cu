@@ -5,7 +5,6 @@
 #include "codec/format/references.h"
 #include "gpu/block/sum.cuh"
 #include "gpu/block/swap.cuh"
-#include "gpu/block/warp.cuh"
 
 /* Threads, and warps, of a block. */
 #define NTHREADS 256
@@ -168,13 +167,11 @@ cuda_references_follow(struct cuda_follow *d_follow, uint64_t n,
 
 /* ---- copies ---- */
 
-/* PIECE_NVALUES: values of a row that a warp copies at a time. MAX_NBLOCKS: the
- * most blocks for a chunk; blocks take further pieces in turns. */
-#define PIECE_NVALUES 128
+/* The most blocks for a chunk; blocks take further pieces in turns. */
 #define MAX_NBLOCKS 1024
 
-/* Restores copies. Grid: x = up to MAX_NBLOCKS, y = chunks. A warp takes pieces
- * of rows in turns, a lane every 32nd value. No shared memory. */
+/* Restores copies. Grid: x = up to MAX_NBLOCKS, y = chunks. No shared memory.
+ */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS) spread_rows(const struct cuda_spread *spread,
@@ -183,24 +180,9 @@ __launch_bounds__(NTHREADS) spread_rows(const struct cuda_spread *spread,
     begin_kernel();
     const Word *from = (const Word *)spread[blockIdx.y].from;
     Word *to = (Word *)spread[blockIdx.y].to;
-    const uint64_t row_npieces = div_up(shape.dims[0], PIECE_NVALUES);
-    uint64_t npieces = row_npieces;
 
-    for (int d = 1; d < TERP_MAX_RANK; d++)
-        npieces *= shape.dims[d];
-    for (uint64_t piece = warp_of_chunk<NWARPS>(); piece < npieces;
-         piece += warps_of_chunk<NWARPS>()) {
-        const uint64_t row = piece / row_npieces;
-        const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
-        const uint64_t end = min_u64(begin + PIECE_NVALUES, shape.dims[0]);
-        uint64_t left = row, at = 0;
-        for (int d = 1; d < TERP_MAX_RANK; d++) {
-            at += left % shape.dims[d] * shape.stride[d];
-            left /= shape.dims[d];
-        }
-        for (uint64_t x = begin + threadIdx.x % 32; x < end; x += 32)
-            to[row * shape.dims[0] + x] = from[at + x * shape.stride[0]];
-    }
+    for_spread<NWARPS>(
+        shape, [=](uint64_t to_at, uint64_t at) { to[to_at] = from[at]; });
 }
 
 static uint64_t
@@ -225,10 +207,9 @@ cuda_copies_spread(const struct cuda_spread *d_spread, uint64_t n,
 {
     const dim3 grid(nblocks_of(shape), (unsigned)n);
 
-    return launch(shape->value_nbytes == 1   ? spread_rows<uint8_t>
-                  : shape->value_nbytes == 2 ? spread_rows<uint16_t>
-                  : shape->value_nbytes == 4 ? spread_rows<uint32_t>
-                                             : spread_rows<uint64_t>,
+    return launch(cuda_of_width(shape->value_nbytes, spread_rows<uint8_t>,
+                                spread_rows<uint16_t>, spread_rows<uint32_t>,
+                                spread_rows<uint64_t>),
                   grid, dim3(NTHREADS), 0, stream, d_spread, *shape);
 }
 
