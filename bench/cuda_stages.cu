@@ -56,7 +56,7 @@ bench_stages_begin(const struct bench_chunks *chunks, bool decode)
     bench_check("preparing", cuda_slot_prepare(device, stages.slot, &request));
     stages.batch = &stages.slot->batch;
     struct cuda_chunk *chunk = stages.batch->h_chunks;
-    cuda_chunk_ask(chunk);
+    cuda_chunk_clear(chunk);
     chunk->src = decode ? chunks->streams[0] : chunks->values[0];
     chunk->original = chunk->src;
     chunk->dst = decode ? chunks->decoded[0] : chunks->streams[0];

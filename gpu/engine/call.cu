@@ -331,7 +331,7 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         uint64_t at = batch->first + i;
         uint64_t nbytes = terp_chunk_nbytes(call->chunk);
         uint8_t *d_src = slot->d_src + i * slot->src_stride;
-        cuda_chunk_ask(chunk);
+        cuda_chunk_clear(chunk);
         chunk->src = call->src_on_host ? d_src : call->src[at];
         chunk->original = chunk->src;
         chunk->dst = call->dst_on_host || call->measures

@@ -201,12 +201,6 @@ __launch_bounds__(NTHREADS)
             stream[threadIdx.x];
 }
 
-void
-cuda_chunk_ask(struct cuda_chunk *h_chunk)
-{
-    memset((void *)h_chunk, 0, CUDA_HOST_NBYTES);
-}
-
 cudaError_t
 cuda_chunks_begin(const struct cuda_slot *slot)
 {

@@ -2,11 +2,16 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "gpu/engine/context.cuh"
 
 /* Clears the members that the host fills in. */
-void
-cuda_chunk_ask(struct cuda_chunk *h_chunk);
+static inline void
+cuda_chunk_clear(struct cuda_chunk *h_chunk)
+{
+    memset((void *)h_chunk, 0, CUDA_HOST_NBYTES);
+}
 
 /* Copies the states from batch.h_chunks and zeroes regions. decode: reads
  * frames. TERP_ERR_DEVICE for a frame of another shape or kind than the batch

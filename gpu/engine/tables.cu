@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "gpu/engine/places.cuh"
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/entropy/decode_table.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
@@ -17,9 +18,7 @@ static T *
 place(uint8_t *begin, uint64_t *at, uint64_t nitems)
 {
     /* `begin` may be NULL. NOLINTNEXTLINE(performance-no-int-to-ptr) */
-    T *table = (T *)((uintptr_t)begin + *at);
-    *at += (nitems * sizeof *table + 255) / 256 * 256;
-    return table;
+    return (T *)((uintptr_t)begin + place_take(at, nitems * sizeof(T)));
 }
 
 /* Points `tables` into the memory at `begin`, on the host or the device.

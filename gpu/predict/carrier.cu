@@ -47,12 +47,6 @@ first_of_thread(void)
     return (uint64_t)blockIdx.x * PIECE_NVALUES + threadIdx.x;
 }
 
-static __device__ __forceinline__ bool
-is_coded(const struct cuda_chunk &chunk)
-{
-    return chunk.status == TERP_OK && chunk.prediction != TERP_PREDICTION_NONE;
-}
-
 /* ---- 16-bit floats ---- */
 
 /* Turns 16-bit floats into float32. Grid: x = pieces, y = chunks. A thread owns
@@ -85,7 +79,7 @@ __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
     uint32_t carried[NLOADS];
     uint16_t halves[NLOADS];
 
-    if (!is_coded(chunk))
+    if (!is_predicted(chunk))
         return;
     load_piece(region<uint32_t>(batch, batch.at.carried), first_of_thread(),
                batch.nvalues, carried);
@@ -310,7 +304,7 @@ __launch_bounds__(NTHREADS) uncarry_integers(const struct cuda_batch batch)
     word_of<C> carried[NLOADS];
     W words[NLOADS];
 
-    if (!is_coded(chunk))
+    if (!is_predicted(chunk))
         return;
     load_piece(region<word_of<C>>(batch, batch.at.carried), first_of_thread(),
                batch.nvalues, carried);

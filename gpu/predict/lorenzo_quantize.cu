@@ -129,7 +129,7 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
     __shared__ struct piece_found s_found;
     struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
     if (is_exact(chunk))
         prequantize_exactly<T>(batch, chunk, &s_found);
@@ -162,8 +162,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
-        !(chunk.model.lorenzo_dims >> d & 1))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO) ||
+        chunk.nspecials == 0 || !(chunk.model.lorenzo_dims >> d & 1))
         return;
     take_lines_step(batch, d, step, false,
                     region<uint32_t>(batch, batch.at.mask),
@@ -296,7 +296,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     __shared__ unsigned long long s_before;
     struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
     if (chunk.nspecials == 0) {
         weigh_means(batch.d_layout, region<word_of<T>>(batch, batch.at.work),
@@ -405,7 +405,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
     const struct symbol_maker<T> maker = {
         batch.d_layout, &chunk, region<word_of<T>>(batch, batch.at.work),

@@ -62,7 +62,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     struct line line;
 
-    if (!chunk_applies(chunk) ||
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO) ||
         !(chunk.model.lorenzo_dims & TERP_LORENZO_MEANS))
         return;
     const uint64_t nlines = layout->nvalues / layout->dims[d];
@@ -157,7 +157,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
-    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO) ||
+        !(dims_to_sum(batch, chunk) & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
@@ -185,7 +186,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) >> d & 1))
+    if (is_predicted_by(chunk, TERP_PREDICTION_LORENZO) &&
+        (dims_to_sum(batch, chunk) >> d & 1))
         scan_segments(batch, d, region<word_of<T>>(batch, batch.at.staging));
 }
 
@@ -254,7 +256,7 @@ __launch_bounds__(LORENZO_NTHREADS, 5)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
     if (is_exact(chunk))
         sum_rows_exactly<T>(batch, chunk);
@@ -273,7 +275,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
-    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) >> d & 1))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO) ||
+        !(dims_to_sum(batch, chunk) >> d & 1))
         return;
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
@@ -349,7 +352,7 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
     const bool is_last = dims >> (d + 1) == 0;

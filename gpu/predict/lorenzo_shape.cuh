@@ -27,13 +27,6 @@ nblocks_for(const struct cuda_batch *batch, uint64_t nshares)
     return (unsigned)min_u64(nshares, most);
 }
 
-static __device__ __forceinline__ bool
-chunk_applies(const struct cuda_chunk &chunk)
-{
-    return chunk.status == TERP_OK &&
-           chunk.prediction == TERP_PREDICTION_LORENZO;
-}
-
 /* ---- lines ---- */
 
 /* A stretch: consecutive values of a line along a dimension above 0. */

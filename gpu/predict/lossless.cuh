@@ -9,8 +9,7 @@
 static __device__ __forceinline__ bool
 chunk_is_lossless(const struct cuda_chunk &chunk)
 {
-    return chunk.status == TERP_OK &&
-           chunk.prediction == TERP_PREDICTION_LOSSLESS;
+    return is_predicted_by(chunk, TERP_PREDICTION_LOSSLESS);
 }
 
 /* Returns the mask of special points, or NULL if there are none. When encoding,

@@ -39,17 +39,6 @@ nblocks_for(const struct cuda_batch *batch)
 
 /* ---- the form of a chunk ---- */
 
-template <typename V>
-static __device__ __forceinline__ fill_words<V>
-own_fills_of(const struct cuda_chunk &chunk)
-{
-    fill_words<V> fills;
-
-    for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = (word_of<V>)chunk.own_fills[i];
-    return fills;
-}
-
 /* The most blocks of a launch that usually has nothing to do. */
 #define AGAIN_MAX_NBLOCKS 512
 
@@ -66,7 +55,7 @@ __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
 
     if (chunk.status != TERP_OK || !chunk.measures_again)
         return;
-    const fill_words<V> fills = own_fills_of<V>(chunk);
+    const fill_words<V> fills = fills_of<V>(chunk.own_fills);
     for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          at < batch.nvalues; at += (uint64_t)gridDim.x * NTHREADS) {
         const V value = values[at];
@@ -244,7 +233,7 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
     if (chunk.status != TERP_OK)
         return;
     const coder_of<V, C, form> coder(chunk.how);
-    const fill_words<V> fills = own_fills_of<V>(chunk);
+    const fill_words<V> fills = fills_of<V>(chunk.own_fills);
     const bool has_signs =
         cuda_form_may_have_signs(form) && chunk.how.signs == TERP_SIGNS_MIXED;
     for (uint64_t piece = blockIdx.x; piece < npieces; piece += gridDim.x) {
@@ -397,7 +386,7 @@ __launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)
     V *to = carried_values<V>(batch, chunk);
     C coded[NLOADS];
 
-    if (chunk.status != TERP_OK || chunk.prediction == TERP_PREDICTION_NONE)
+    if (!is_predicted(chunk))
         return;
     const decoder_of<V, C, floored> decoder(chunk.head);
     const enum terp_pointwise_signs kind = chunk.head.signs;

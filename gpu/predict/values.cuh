@@ -59,12 +59,19 @@ template <typename T> struct fill_words {
 
 template <typename T>
 static __device__ __forceinline__ fill_words<T>
-fills_of(const struct cuda_chunk &chunk)
+fills_of(const uint64_t bits[TERP_NFILLS])
 {
     fill_words<T> fills;
     for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = (word_of<T>)chunk.fills[i];
+        fills.at[i] = (word_of<T>)bits[i];
     return fills;
+}
+
+template <typename T>
+static __device__ __forceinline__ fill_words<T>
+fills_of(const struct cuda_chunk &chunk)
+{
+    return fills_of<T>(chunk.fills);
 }
 
 template <typename T>

@@ -13,13 +13,6 @@
 #define NWARPS (NTHREADS / 32)
 static_assert(NWARPS == 32, "A warp has a lane for the sum of each warp.");
 
-/* Whether the chunk has codes, and so may have escapes. */
-static __device__ __forceinline__ bool
-chunk_applies(const struct cuda_chunk &chunk)
-{
-    return chunk.status == TERP_OK && chunk.prediction != TERP_PREDICTION_NONE;
-}
-
 /* ---- the first escape of each range ---- */
 
 /* Ranges are summed in groups, a block each. Then `ranges` holds the escapes of
@@ -116,7 +109,7 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
         (uint64_t)blockIdx.x * GROUP_NRANGES + threadIdx.x * RANGES_PER_THREAD;
     uint64_t count[RANGES_PER_THREAD], sum = 0, total;
 
-    if (!chunk_applies(chunk))
+    if (!is_predicted(chunk))
         return;
     for (int i = 0; i < RANGES_PER_THREAD; i++) {
         count[i] = first + i < batch.nranges ? ranges[first + i] : 0;
@@ -262,7 +255,7 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
     const uint64_t group = range / GROUP_NRANGES;
     uint64_t escape = 0, end = 0;
 
-    if (!chunk_applies(chunk) || chunk.nescapes == 0)
+    if (!is_predicted(chunk) || chunk.nescapes == 0)
         return;
     if (range < batch.nranges) {
         escape = begins[group] + ranges[range];
@@ -365,7 +358,7 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
     if (i < sizeof state / 8)
         s->state[i] = ((const volatile uint64_t *)&chunk)[i];
     __syncthreads();
-    if (!chunk_applies(state))
+    if (!is_predicted(state))
         return;
     if (decode && escapes_are_listed(batch, state)) {
         const unsigned n = (unsigned)state.nescapes;

@@ -25,8 +25,7 @@ nblocks_for(const struct cuda_batch *batch)
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
-    return chunk.status == TERP_OK &&
-           chunk.prediction == TERP_PREDICTION_LORENZO &&
+    return is_predicted_by(chunk, TERP_PREDICTION_LORENZO) &&
            chunk.model.tail_nbits > 0;
 }
 
