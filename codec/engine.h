@@ -146,8 +146,8 @@ struct terp_facts {
     bool is_open;
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
-    bool asks_for_huffman; /* terp_asks_for_huffman */
-    bool asks_for_lorenzo; /* terp_asks_for_lorenzo */
+    bool huffman_may_be_smaller; /* terp_huffman_may_be_smaller */
+    bool lorenzo_may_be_smaller; /* terp_lorenzo_may_be_smaller */
     /* Only if source.wants_more, and only for chunks for which other streams
      * are possible: the bound, absolute or relative to each value; the fill
      * values; the dimensions along which all values are copies; whether values

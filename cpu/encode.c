@@ -92,18 +92,18 @@ attempt(struct cpu_encoder *enc, const struct terp_plan *plan, uint8_t *dst,
 
 /* Finds the facts that need the first stream: further trials. */
 static void
-ask_for_more(struct cpu_encoder *enc, const struct terp_params *params,
-             uint64_t nbytes)
+find_further_trials(struct cpu_encoder *enc, const struct terp_params *params,
+                    uint64_t nbytes)
 {
     const struct cpu_prediction *p = &enc->body.prediction;
     const enum terp_prediction prediction = enc->body.frame.prediction;
     const uint64_t nvalues = enc->body.layout.nvalues;
 
-    enc->facts.asks_for_huffman =
-        terp_asks_for_huffman(params, prediction, nbytes, nvalues);
-    enc->facts.asks_for_lorenzo =
+    enc->facts.huffman_may_be_smaller =
+        terp_huffman_may_be_smaller(params, prediction, nbytes, nvalues);
+    enc->facts.lorenzo_may_be_smaller =
         !enc->facts.is_exact &&
-        terp_asks_for_lorenzo(
+        terp_lorenzo_may_be_smaller(
             params, prediction,
             terp_costs_are_close(p->spline_cost, p->lorenzo_cost, nvalues));
 }
@@ -127,7 +127,7 @@ encode_chunk(struct terp_encoding *encoding, const struct terp_plan *plan,
     if (st == TERP_OK)
         st = attempt(*enc, plan, dst, cap_nbytes, nbytes_ret);
     if (st == TERP_OK && is_first && (*enc)->body.predictor != NULL)
-        ask_for_more(*enc, source->params, *nbytes_ret);
+        find_further_trials(*enc, source->params, *nbytes_ret);
     if (st != TERP_OK)
         *nbytes_ret = 0;
     if (*enc != NULL)

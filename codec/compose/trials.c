@@ -83,9 +83,11 @@ attempt_all(struct trials *trials)
 
 /* Whether a trial of Lorenzo with `huffman` may follow a trial of Lorenzo. */
 static bool
-asks_for_both(const struct terp_params *params, const struct terp_facts *facts)
+both_may_be_smaller(const struct terp_params *params,
+                    const struct terp_facts *facts)
 {
-    return facts->asks_for_lorenzo && params->pipeline == TERP_PIPELINE_AUTO;
+    return facts->lorenzo_may_be_smaller &&
+           params->pipeline == TERP_PIPELINE_AUTO;
 }
 
 /* Whether a trial may be smaller than the smallest stream of chunk i so far. A
@@ -98,10 +100,10 @@ is_likely(const struct trials *trials, uint64_t i,
     const struct terp_source *source = &trials->batch->source;
 
     return trial->pipeline != TERP_PIPELINE_HUFFMAN ||
-           !asks_for_both(source->params, &trials->facts[i]) ||
-           terp_asks_for_huffman(source->params, TERP_PREDICTION_LORENZO,
-                                 terp_least_nbytes(trials->batch, i),
-                                 terp_chunk_nvalues(source->chunk));
+           !both_may_be_smaller(source->params, &trials->facts[i]) ||
+           terp_huffman_may_be_smaller(source->params, TERP_PREDICTION_LORENZO,
+                                       terp_least_nbytes(trials->batch, i),
+                                       terp_chunk_nvalues(source->chunk));
 }
 
 /* Finds the trial of chunk i in a round. Trial 0 is the chunk's own shape,
@@ -125,10 +127,11 @@ find_order(const struct trials *trials, uint64_t i, int round)
     coded.bound = facts->is_exact ? 0 : 1;
     int n = terp_trials_make(&coded, source->chunk, facts->is_open,
                              &facts->domain, facts->verdict, list);
-    if (facts->asks_for_lorenzo)
+    if (facts->lorenzo_may_be_smaller)
         n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
                                     source->params->pipeline, list, n);
-    if (facts->asks_for_huffman || asks_for_both(source->params, facts))
+    if (facts->huffman_may_be_smaller ||
+        both_may_be_smaller(source->params, facts))
         n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
                                     TERP_PIPELINE_HUFFMAN, list, n);
     if (round < n && (round > 0 || is_instead) &&

@@ -312,9 +312,9 @@ terp_trials_make(const struct terp_params *params,
  * Lorenzo's codes are few, they are often close together; context order
  * scatters them over many tiles, and `huffman` may be smaller. */
 static inline bool
-terp_asks_for_huffman(const struct terp_params *params,
-                      enum terp_prediction prediction, uint64_t nbytes,
-                      uint64_t nvalues)
+terp_huffman_may_be_smaller(const struct terp_params *params,
+                            enum terp_prediction prediction, uint64_t nbytes,
+                            uint64_t nvalues)
 {
     return params->effort == TERP_EFFORT_DEFAULT &&
            params->pipeline == TERP_PIPELINE_AUTO &&
@@ -325,8 +325,8 @@ terp_asks_for_huffman(const struct terp_params *params,
 /* Whether to try Lorenzo after the first trial, which chose `prediction`.
  * `is_close`: terp_costs_are_close. */
 static inline bool
-terp_asks_for_lorenzo(const struct terp_params *params,
-                      enum terp_prediction prediction, bool is_close)
+terp_lorenzo_may_be_smaller(const struct terp_params *params,
+                            enum terp_prediction prediction, bool is_close)
 {
     return params->effort == TERP_EFFORT_DEFAULT &&
            params->predictor == TERP_PREDICTOR_AUTO &&

@@ -59,9 +59,9 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
     found.domain = terp_domain_split(call->chunk, chunk->facts.domain_nslow);
     found.is_constant = chunk->coding == TERP_CODING_CONSTANT;
     found.is_raw = chunk->coding == TERP_CODING_RAW;
-    found.asks_for_huffman = terp_asks_for_huffman(
+    found.huffman_may_be_smaller = terp_huffman_may_be_smaller(
         call->params, chunk->prediction, chunk->stream_nbytes, nvalues);
-    found.asks_for_lorenzo = terp_asks_for_lorenzo(
+    found.lorenzo_may_be_smaller = terp_lorenzo_may_be_smaller(
         call->params, chunk->prediction,
         terp_costs_are_close(chunk->spline_cost, chunk->lorenzo_cost, nvalues));
     found.device = chunk->facts;

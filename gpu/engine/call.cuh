@@ -12,8 +12,8 @@ struct cuda_found_domain {
     struct terp_chunk domain;
     bool is_constant;
     bool is_raw;                    /* the chunk is stored */
-    bool asks_for_huffman;          /* see terp_asks_for_huffman */
-    bool asks_for_lorenzo;          /* see terp_asks_for_lorenzo */
+    bool huffman_may_be_smaller;    /* see terp_huffman_may_be_smaller */
+    bool lorenzo_may_be_smaller;    /* see terp_lorenzo_may_be_smaller */
     struct cuda_chunk_facts device; /* as the device has found them */
     /* The search for the length of a flat chunk's rows needs the members up to
      * `carrier`. */

@@ -440,8 +440,9 @@ find_facts(const struct attempt *attempt, uint64_t k)
     facts->is_open = terp_domain_is_open(source->chunk, nvalues, &coded);
     facts->domain = found->domain;
     facts->verdict = found->verdict;
-    facts->asks_for_huffman = found->asks_for_huffman;
-    facts->asks_for_lorenzo = found->asks_for_lorenzo && !facts->is_exact;
+    facts->huffman_may_be_smaller = found->huffman_may_be_smaller;
+    facts->lorenzo_may_be_smaller =
+        found->lorenzo_may_be_smaller && !facts->is_exact;
     return st == TERP_OK && source->wants_more ? find_more(attempt, k) : st;
 }
 
