@@ -131,12 +131,12 @@ terp_lossless_cost_of_samples(uint64_t cost, uint64_t nsampled,
                : cost * nvalues / nsampled << (TERP_COST_FRACTION_NBITS - 4);
 }
 
-/* Whether the step has integers only for values like the samples: values on the
- * samples' grid, or that end in the samples' zero bits. Other values may have
- * none. */
+/* Whether the step must be checked on all values: it has integers only for
+ * values like the samples, which are on the samples' grid or end in the
+ * samples' zero bits. */
 static inline TERP_HOST_DEVICE bool
-terp_lossless_asks_for_more(const struct terp_lossless_step *step,
-                            int value_nbytes)
+terp_lossless_needs_check(const struct terp_lossless_step *step,
+                          int value_nbytes)
 {
     return step->exact.nzeros > 0 ||
            (step->form == TERP_LOSSLESS_STEPS &&

@@ -98,9 +98,9 @@ drop_center(const struct tuning *tuning,
 
 /* Finds the cheapest step, and its dimensions. Some steps give an integer only
  * to values on a grid, or to values that end in zeros: these are candidates
- * only if `may_ask_for_more`. */
+ * only if `may_need_check`. */
 static void
-choose_step(const struct tuning *tuning, bool may_ask_for_more,
+choose_step(const struct tuning *tuning, bool may_need_check,
             struct cpu_lossless *best)
 {
     const struct cpu_prediction *lossless = tuning->lossless;
@@ -110,8 +110,8 @@ choose_step(const struct tuning *tuning, bool may_ask_for_more,
     for (int i = 0; i < lossless->nsteps; i++) {
         const struct terp_lossless_step *step = &lossless->steps[i];
         struct cpu_lossless model = {step->exact, step->form, 0, 0};
-        if (!may_ask_for_more &&
-            terp_lossless_asks_for_more(step, lossless->stages->value_nbytes))
+        if (!may_need_check &&
+            terp_lossless_needs_check(step, lossless->stages->value_nbytes))
             continue;
         model.center = lossless->stages->center(
             lossless->values, lossless->layout->nvalues, lossless->fills,

@@ -256,11 +256,11 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
 
 /* Returns the step that costs least. A step that relies on a grid or on zero
  * bits that all samples have may not fit other values:
- * terp_lossless_asks_for_more says that such a step needs further tests.
- * Without may_ask_for_more such steps are left out. */
+ * terp_lossless_needs_check says that such a step needs further tests.
+ * Without may_need_check such steps are left out. */
 static __device__ int
 choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
-            bool may_ask_for_more)
+            bool may_need_check)
 {
     uint64_t least = UINT64_MAX;
     int best = 0;
@@ -270,8 +270,8 @@ choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
         const uint64_t cost =
             *(const volatile unsigned long long *)&trial->cost +
             16 * *(const volatile uint64_t *)&trial->more_nbits;
-        if ((may_ask_for_more ||
-             !terp_lossless_asks_for_more(&trial->step, value_nbytes)) &&
+        if ((may_need_check ||
+             !terp_lossless_needs_check(&trial->step, value_nbytes)) &&
             cost < least) {
             least = cost;
             best = i;
@@ -335,7 +335,7 @@ __launch_bounds__(COUNT_NTHREADS)
         return;
     const struct cuda_lossless_tuner *tuner = tuner_of(batch);
     const struct terp_lossless_step step = tuner->trial[tuner->best].step;
-    if (!terp_lossless_asks_for_more(&step, sizeof(T)))
+    if (!terp_lossless_needs_check(&step, sizeof(T)))
         return;
     const struct lossless_quants<T> k =
         lossless_quants_of<T>(step.exact, step.form);
@@ -359,11 +359,11 @@ static __device__ __forceinline__ const struct cuda_lossless_trial *
 final_trial(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct cuda_lossless_tuner *tuner)
 {
-    const bool may_ask_for_more =
+    const bool may_need_check =
         chunk.nunpredictable <=
         terp_lossless_max_unpredictable(batch.nvalues, chunk.nspecials);
 
-    return &tuner->trial[may_ask_for_more
+    return &tuner->trial[may_need_check
                              ? tuner->best
                              : choose_step(tuner, batch.value_nbytes, false)];
 }
