@@ -63,7 +63,7 @@ find_nbits_below(struct cpu_encoder *enc)
                            &enc->attempt.widths);
     return terp_nbits_below_of_forms(
         &enc->attempt.widths,
-        terp_below_max_nbits(p->stages->value_nbytes, enc->attempt.asked),
+        terp_below_max_nbits(p->stages->value_nbytes, enc->attempt.predictor),
         enc->survey.escape_nbytes);
 }
 
@@ -89,7 +89,7 @@ choose_predictor(struct cpu_encoder *enc)
     p->fills = p->nspecials > 0 ? &enc->survey.fills : NULL;
     enum terp_status st = terp_cpu_prediction_make(p);
     if (st == TERP_OK)
-        st = terp_cpu_predictor_choose(p, enc->attempt.asked,
+        st = terp_cpu_predictor_choose(p, enc->attempt.predictor,
                                        &enc->body.frame.prediction);
     enc->body.predictor = terp_cpu_predictors[enc->body.frame.prediction];
     return st;
@@ -289,9 +289,9 @@ terp_cpu_attempt(struct cpu_encoder *enc, const struct terp_trial *trial,
     body->frame.domain = trial->domain;
     if (body->frame.coding != TERP_CODING_CONSTANT)
         body->frame.coding = terp_coding_of(trial->pipeline);
-    enc->attempt.asked = terp_is_lossless(enc->source.params)
-                             ? TERP_PREDICTOR_LORENZO
-                             : trial->predictor;
+    enc->attempt.predictor = terp_is_lossless(enc->source.params)
+                                 ? TERP_PREDICTOR_LORENZO
+                                 : trial->predictor;
     body->predictor = NULL;
     return write_stream(enc, choose_predictor, dst, cap_nbytes, nbytes_ret);
 }

@@ -36,7 +36,7 @@ struct cpu_encoder_survey {
 
 /* An attempt at a stream. */
 struct cpu_encoder_attempt {
-    enum terp_predictor asked;
+    enum terp_predictor predictor;
     struct terp_code_widths widths;
     struct writer writer;
     bool may_have_prefixes;

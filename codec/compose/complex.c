@@ -163,7 +163,7 @@ list_pieces(struct portion *portion, uint64_t i)
     if (part_nbytes[0] == TERP_LEFT_NBYTES ||
         part_nbytes[1] == TERP_LEFT_NBYTES)
         return;
-    if (terp_speed_is_asked(&parts) && part_nbytes[0] + part_nbytes[1] > 0)
+    if (terp_batch_has_speed(&parts) && part_nbytes[0] + part_nbytes[1] > 0)
         frame.version = TERP_FORMAT_VERSION;
     terp_pieces_begin(pieces);
     terp_pieces_add_frame(pieces, &frame);

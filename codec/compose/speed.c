@@ -4,7 +4,7 @@
 #include "codec/model/bound.h"
 
 bool
-terp_speed_is_asked(const struct terp_batch *batch)
+terp_batch_has_speed(const struct terp_batch *batch)
 {
     return batch->source.limits == NULL &&
            terp_params_have_speed(batch->source.chunk->type,

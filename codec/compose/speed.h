@@ -5,7 +5,7 @@
 
 /* Whether the chunks of a batch become streams of coding SPEED. */
 bool
-terp_speed_is_asked(const struct terp_batch *batch);
+terp_batch_has_speed(const struct terp_batch *batch);
 
 /* Encodes the chunks of such a batch. */
 enum terp_status

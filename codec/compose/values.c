@@ -322,7 +322,7 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     const struct terp_params *params = batch->source.params;
     const uint64_t n = batch->source.n;
 
-    if (terp_speed_is_asked(batch))
+    if (terp_batch_has_speed(batch))
         return terp_speed_encode(coder, batch);
     struct terp_facts *facts =
         terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));

@@ -268,7 +268,7 @@ try_all(const struct terp_params *params, const struct terp_chunk *domain,
                                                      TERP_PREDICTOR_LORENZO};
     static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
                                                    TERP_PIPELINE_HUFFMAN};
-    const enum terp_predictor wanted = terp_predictor_asked(params);
+    const enum terp_predictor wanted = terp_predictor_of(params);
     int n = 0;
 
     for (int i = 0; i < 2 * TERP_NTRIED_PIPELINES; i++) {
@@ -297,7 +297,7 @@ terp_trials_make(const struct terp_params *params,
                  enum terp_domain_verdict verdict,
                  struct terp_trial trials_ret[TERP_MAX_NTRIALS])
 {
-    const struct terp_trial own = {*chunk, terp_predictor_asked(params),
+    const struct terp_trial own = {*chunk, terp_predictor_of(params),
                                    params->pipeline};
     struct terp_trial other = own;
     int n = 0;

@@ -270,7 +270,7 @@ terp_domain_is_open(const struct terp_chunk *chunk, uint64_t nvalues,
 {
     return !chunk->stack && nvalues >= TERP_DOMAIN_MIN_NVALUES &&
            nvalues <= TERP_DOMAIN_MAX_NVALUES &&
-           terp_predictor_asked(params) != TERP_PREDICTOR_LORENZO &&
+           terp_predictor_of(params) != TERP_PREDICTOR_LORENZO &&
            params->effort != TERP_EFFORT_FAST;
 }
 

@@ -65,7 +65,7 @@ terp_is_near_max(double value, double min, double max)
 /* The predictor that the caller wants. Lossless coding needs Lorenzo's
  * integers, which can stand for any value. */
 static inline TERP_HOST_DEVICE enum terp_predictor
-terp_predictor_asked(const struct terp_params *params)
+terp_predictor_of(const struct terp_params *params)
 {
     return terp_is_lossless(params) ? TERP_PREDICTOR_LORENZO
                                     : params->predictor;

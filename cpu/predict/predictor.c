@@ -53,7 +53,7 @@ terp_cpu_prediction_free(struct cpu_prediction *prediction)
 
 enum terp_status
 terp_cpu_predictor_choose(struct cpu_prediction *prediction,
-                          enum terp_predictor asked,
+                          enum terp_predictor predictor,
                           enum terp_prediction *prediction_ret)
 {
     const bool lossless = prediction->nsteps > 0;
@@ -64,17 +64,17 @@ terp_cpu_predictor_choose(struct cpu_prediction *prediction,
         price[i] = (struct terp_price){UINT64_MAX, 0};
         if (terp_cpu_predictors[i] != NULL &&
             (lossless ? terp_may_take_losslessly
-                      : terp_may_take)(asked, (enum terp_prediction)i))
+                      : terp_may_take)(predictor, (enum terp_prediction)i))
             st = terp_cpu_predictors[i]->tune(prediction, &price[i]);
     }
     prediction->spline_cost = price[TERP_PREDICTION_SPLINE].cost;
     prediction->lorenzo_cost = price[TERP_PREDICTION_LORENZO].cost;
-    *prediction_ret =
-        !lossless
-            ? terp_choose_prediction(asked, price, prediction->layout->nvalues)
-        : price[TERP_PREDICTION_SPLINE].cost <
-                price[TERP_PREDICTION_LOSSLESS].cost
-            ? TERP_PREDICTION_SPLINE
-            : TERP_PREDICTION_LOSSLESS;
+    *prediction_ret = !lossless
+                          ? terp_choose_prediction(predictor, price,
+                                                   prediction->layout->nvalues)
+                      : price[TERP_PREDICTION_SPLINE].cost <
+                              price[TERP_PREDICTION_LOSSLESS].cost
+                          ? TERP_PREDICTION_SPLINE
+                          : TERP_PREDICTION_LOSSLESS;
     return st;
 }

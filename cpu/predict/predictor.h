@@ -127,5 +127,5 @@ terp_cpu_prediction_free(struct cpu_prediction *prediction);
 /* Tunes the permitted predictors, and chooses one. */
 enum terp_status
 terp_cpu_predictor_choose(struct cpu_prediction *prediction,
-                          enum terp_predictor asked,
+                          enum terp_predictor predictor,
                           enum terp_prediction *prediction_ret);

@@ -247,7 +247,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
              terp_bound_may_have_low_bits(batch.encoding.params.bound_mode,
                                           batch.encoding.params.bound));
         batch.encoding.params.predictor =
-            terp_predictor_asked(&batch.encoding.params);
+            terp_predictor_of(&batch.encoding.params);
         batch.coding = terp_coding_of(call->params->pipeline);
         batch.encoding.finds_domains =
             call->domain == NULL &&

@@ -59,7 +59,7 @@ struct cuda_common {
     uint64_t bits;                       /* of the candidate */
     unsigned long long min_key, max_key; /* see predict/extremes.cuh */
     unsigned long long nspecials;
-    bool is_asked, is_done; /* the value is common enough; the search ended */
+    bool is_found, is_done; /* the value is common enough; the search ended */
 };
 
 /* encode: facts about integer values (struct terp_integers), combined over the

@@ -60,7 +60,7 @@ take_run(const T *values, uint64_t nvalues, uint64_t at, word_of<T> found,
 }
 
 /* Looks for one more common value and stores it as common.bits;
- * common.is_asked: there is one. Grid: x = 1, y = chunks. A thread owns a run
+ * common.is_found: there is one. Grid: x = 1, y = chunks. A thread owns a run
  * of samples. Shared memory: the first value of each run, and counts; barriers
  * separate the steps that write and read them. */
 template <typename T>
@@ -76,7 +76,7 @@ __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
 
     if (!may_have_more(chunk) || !is_free) {
         if (threadIdx.x == 0)
-            chunk.common.is_asked = false;
+            chunk.common.is_found = false;
         return;
     }
     const uint64_t at = terp_common_value_run_at(batch.nvalues, threadIdx.x);
@@ -96,10 +96,10 @@ __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
         return;
     chunk.common = {};
     chunk.common.bits = found;
-    chunk.common.is_asked =
+    chunk.common.is_found =
         s.best >> 16 >= TERP_COMMON_VALUE_NRUNS / TERP_COMMON_VALUE_ONE_IN &&
         terp_value_is_common(s.nfound, s.nruns, s.nsampled);
-    chunk.common.is_done = !chunk.common.is_asked;
+    chunk.common.is_done = !chunk.common.is_found;
 }
 
 /* Makes the common value a fill value, unless the remaining values would then
@@ -135,7 +135,7 @@ __launch_bounds__(SCAN_NTHREADS)
     struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
 
-    if (!may_have_more(chunk) || !chunk.common.is_asked)
+    if (!may_have_more(chunk) || !chunk.common.is_found)
         return;
     fill_words<T> fills = fills_of<T>(chunk);
     fills.at[slot] = (word_of<T>)chunk.common.bits;

@@ -22,14 +22,14 @@ enum {
 
 static __device__ __forceinline__ unsigned
 sums_along(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           int d, unsigned asked)
+           int d, unsigned launched)
 {
     const int order =
         batch.d_layout->dims[d] > 1 ? lossless_order(chunk, d) : 0;
 
-    return asked & (order > 1 ? SUM_SECOND | SUM_FIRST
-                    : order   ? (unsigned)SUM_FIRST
-                              : 0u);
+    return launched & (order > 1 ? SUM_SECOND | SUM_FIRST
+                       : order   ? (unsigned)SUM_FIRST
+                                 : 0u);
 }
 
 /* Turns the sum of each segment or stretch into the sum of all segments or
@@ -38,11 +38,12 @@ sums_along(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_scan_segments(const struct cuda_batch batch, int d, unsigned asked)
+    lossless_scan_segments(const struct cuda_batch batch, int d,
+                           unsigned launched)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
-    if (chunk_is_lossless(chunk) && sums_along(batch, chunk, d, asked))
+    if (chunk_is_lossless(chunk) && sums_along(batch, chunk, d, launched))
         scan_segments(batch, d, region<word_of<T>>(batch, batch.at.staging));
 }
 
@@ -62,19 +63,19 @@ summand_at(const uint32_t *mask, const word_of<T> *quants,
     return counts ? quants[at] : 0;
 }
 
-/* Finds the sum of each segment, if rows have several. `asked`: the sums that
- * the launch makes, SUM_SECOND or SUM_FIRST. Grid: x = blocks of segments,
+/* Finds the sum of each segment, if rows have several. `launched`: the sums
+ * that the launch makes, SUM_SECOND or SUM_FIRST. Grid: x = blocks of segments,
  * nblocks_for of them at a time, y = chunks. A warp owns a segment. No shared
  * memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_sum_segments(const struct cuda_batch batch, unsigned asked)
+    lossless_sum_segments(const struct cuda_batch batch, unsigned launched)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
-    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, 0, asked))
+    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, 0, launched))
         return;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
@@ -83,7 +84,8 @@ __launch_bounds__(LORENZO_NTHREADS)
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
         for (uint64_t i = segment.lane; i < segment.nx; i += 32)
-            sum += summand_at<T>(mask, quants, segment, segment.x + i, asked);
+            sum +=
+                summand_at<T>(mask, quants, segment, segment.x + i, launched);
         sum = warp_sum(sum);
         if (threadIdx.x % 32 == 0)
             sums[block * LORENZO_NWARPS + threadIdx.x / 32] = sum;
@@ -96,14 +98,14 @@ __launch_bounds__(LORENZO_NTHREADS)
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_sum_rows(const struct cuda_batch batch, unsigned asked)
+    lossless_sum_rows(const struct cuda_batch batch, unsigned launched)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
     if (!chunk_is_lossless(chunk))
         return;
-    const unsigned todo = sums_along(batch, chunk, 0, asked);
+    const unsigned todo = sums_along(batch, chunk, 0, launched);
     const bool is_split = nsegments_of(batch.d_layout) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
@@ -142,7 +144,7 @@ __launch_bounds__(LORENZO_NTHREADS)
 }
 
 static void
-sum_rows(struct stage_launches &launches, int d, unsigned asked)
+sum_rows(struct stage_launches &launches, int d, unsigned launched)
 {
     const struct cuda_batch *batch = launches.batch;
     const struct terp_layout *layout = batch->h_layout;
@@ -151,13 +153,13 @@ sum_rows(struct stage_launches &launches, int d, unsigned asked)
     if (nsegments_of(layout) > 1) {
         launches.add_typed(lossless_sum_segments<float>,
                            lossless_sum_segments<double>, nblocks,
-                           LORENZO_NTHREADS, asked);
+                           LORENZO_NTHREADS, launched);
         launches.add_typed(
             lossless_scan_segments<float>, lossless_scan_segments<double>,
-            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, asked);
+            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, launched);
     }
     launches.add_typed(lossless_sum_rows<float>, lossless_sum_rows<double>,
-                       nblocks, LORENZO_NTHREADS, asked);
+                       nblocks, LORENZO_NTHREADS, launched);
 }
 
 /* ---- lines ---- */
@@ -169,12 +171,13 @@ sum_rows(struct stage_launches &launches, int d, unsigned asked)
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_sum_stretches(const struct cuda_batch batch, int d, unsigned asked)
+    lossless_sum_stretches(const struct cuda_batch batch, int d,
+                           unsigned launched)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
-    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, d, asked))
+    if (!chunk_is_lossless(chunk) || !sums_along(batch, chunk, d, launched))
         return;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
@@ -184,7 +187,7 @@ __launch_bounds__(LORENZO_NTHREADS)
          find_line(batch.d_layout, d, nvalues, number, &line);
          number += lines_at_once()) {
         const word_of<T> head =
-            asked & SUM_SECOND && line.first == 0 &&
+            launched & SUM_SECOND && line.first == 0 &&
                     !(mask != nullptr && is_set(mask, line.at))
                 ? quants[line.at]
                 : 0;
@@ -238,14 +241,14 @@ sum_line_by(unsigned todo, const struct line &line, const uint32_t *mask,
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lossless_sum_lines(const struct cuda_batch batch, int d, unsigned asked)
+    lossless_sum_lines(const struct cuda_batch batch, int d, unsigned launched)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
     if (!chunk_is_lossless(chunk))
         return;
-    const unsigned todo = sums_along(batch, chunk, d, asked);
+    const unsigned todo = sums_along(batch, chunk, d, launched);
     const bool is_cut = nstretches_of(batch, batch.d_layout, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
     const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
@@ -265,7 +268,7 @@ __launch_bounds__(LORENZO_NTHREADS)
 }
 
 static void
-sum_lines(struct stage_launches &launches, int d, unsigned asked)
+sum_lines(struct stage_launches &launches, int d, unsigned launched)
 {
     const struct cuda_batch *batch = launches.batch;
     const struct terp_layout *layout = batch->h_layout;
@@ -273,13 +276,14 @@ sum_lines(struct stage_launches &launches, int d, unsigned asked)
     if (nstretches_of(*batch, layout, d) > 1) {
         launches.add_typed(
             lossless_sum_stretches<float>, lossless_sum_stretches<double>,
-            blocks_of_lines(batch, d), LORENZO_NTHREADS, d, asked);
+            blocks_of_lines(batch, d), LORENZO_NTHREADS, d, launched);
         launches.add_typed(
             lossless_scan_segments<float>, lossless_scan_segments<double>,
-            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, asked);
+            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, launched);
     }
     launches.add_typed(lossless_sum_lines<float>, lossless_sum_lines<double>,
-                       blocks_of_lines(batch, d), LORENZO_NTHREADS, d, asked);
+                       blocks_of_lines(batch, d), LORENZO_NTHREADS, d,
+                       launched);
 }
 
 /* ---- quants to values ---- */

@@ -472,7 +472,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
               struct tune_grid *grid)
 {
     const struct terp_layout *layout = batch->h_layout;
-    enum terp_predictor asked = batch->encoding.params.predictor;
+    enum terp_predictor predictor = batch->encoding.params.predictor;
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
@@ -480,7 +480,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     /* Single chunks have few blocks, and the slowest decides, so they do not
      * blend as well. */
     grid->is_joint = most_parts == 1;
-    if (asked != TERP_PREDICTOR_SPLINE) {
+    if (predictor != TERP_PREDICTOR_SPLINE) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
                                    LORENZO_PART_NVALUES,
                                    most_parts == 1 ? 2 : 4 * most_parts);
@@ -488,7 +488,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
         grid->nblocks = grid->nlorenzo;
         nrecords = grid->nlorenzo * grid->nhistograms;
     }
-    if (asked != TERP_PREDICTOR_LORENZO)
+    if (predictor != TERP_PREDICTOR_LORENZO)
         grid->nlevels = layout->nlevels;
     for (int l = 1; l <= grid->nlevels; l++) {
         uint64_t nvalues = class_max_nvalues(layout, l);

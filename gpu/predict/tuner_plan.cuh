@@ -326,7 +326,7 @@ static __device__ __forceinline__ void
 decide(const struct cuda_batch &batch, const struct tune_grid &grid,
        const struct choice_shared *shared, struct cuda_chunk &chunk)
 {
-    const enum terp_predictor asked = batch.encoding.params.predictor;
+    const enum terp_predictor predictor = batch.encoding.params.predictor;
     const int lane = (int)threadIdx.x;
     const int unit_nbits = terp_unit_nbits(shared->chunk.model.wide);
     uint64_t spline_cost = 0, least = ~UINT64_C(0);
@@ -351,9 +351,9 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
         any ? shared->lorenzo_price[set] : terp_price{least, 0};
     const struct terp_price price[TERP_NPREDICTIONS] = {
         {0, 0}, {spline_cost, 0}, lorenzo};
-    chunk.prediction = terp_choose_prediction(asked, price, batch.nvalues);
+    chunk.prediction = terp_choose_prediction(predictor, price, batch.nvalues);
     /* Without samples, all dimensions in use are taken. */
-    if (asked != TERP_PREDICTOR_SPLINE)
+    if (predictor != TERP_PREDICTOR_SPLINE)
         chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     chunk.spline_cost = spline_cost;
     chunk.lorenzo_cost = lorenzo.cost;
