@@ -123,11 +123,11 @@ static const struct argp parser = {
 static int
 help(int argc, char **argv)
 {
-    static char terp[] = "terp", asks[] = "--help";
+    static char terp[] = "terp", option[] = "--help";
     const char *name = argc > 1 ? argv[1] : "";
     const struct command *command = find_command(name);
     char full_name[32];
-    char *words[] = {terp, argc > 1 && *name == '-' ? argv[1] : asks, NULL};
+    char *words[] = {terp, argc > 1 && *name == '-' ? argv[1] : option, NULL};
     struct call call = {0};
 
     if (argc > 2 || (argc == 2 && command == NULL && *name != '-')) {

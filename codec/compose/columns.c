@@ -153,8 +153,8 @@ estimate_references(const struct table *table, const uint64_t *group_nbytes,
  * groups without references show, or references that save more. Both are known
  * in less than half the time of a trial. */
 static enum terp_status
-ask_groups(struct table *table, const struct terp_facts *facts,
-           bool *may_pay_ret)
+estimate_groups(struct table *table, const struct terp_facts *facts,
+                bool *may_pay_ret)
 {
     uint64_t group_nbytes[TERP_COLUMNS_MAX_N], nbits = 0;
     const uint64_t most =
@@ -204,7 +204,7 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
         st = coder->engine->take_apart(coder->session, chunk,
                                        batch->source.src[i], table.values);
     if (st == TERP_OK && !are_cheaper)
-        st = ask_groups(&table, facts, &may_pay);
+        st = estimate_groups(&table, facts, &may_pay);
     if (st == TERP_OK && may_pay)
         st = encode_groups(&table, most, group_nbytes);
     if (st == TERP_OK && may_pay && table.body_nbytes <= most)

@@ -234,8 +234,8 @@ struct samples {
  * batch.
  */
 typedef bool
-ask_sample(const struct terp_batch *batch, uint64_t i,
-           const struct terp_facts *facts, uint64_t *keys, uint64_t *room);
+sample_test(const struct terp_batch *batch, uint64_t i,
+            const struct terp_facts *facts, uint64_t *keys, uint64_t *room);
 
 static bool
 are_few(const struct terp_batch *batch, uint64_t i,
@@ -263,10 +263,10 @@ are_far(const struct terp_batch *batch, uint64_t i,
 /* Moves those of the chunks at[0] to at[n - 1] whose samples suggest a trial to
  * the front, and adds their number to *nfound. */
 static enum terp_status
-ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
-            const struct terp_facts *facts, ask_sample *ask, uint64_t n,
-            const uint64_t *at, const struct samples *samples,
-            uint64_t *found_ret, uint64_t *nfound)
+test_samples(const struct terp_coder *coder, const struct terp_batch *batch,
+             const struct terp_facts *facts, sample_test *test, uint64_t n,
+             const uint64_t *at, const struct samples *samples,
+             uint64_t *found_ret, uint64_t *nfound)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const uint64_t nsamples = terp_ranks_nsamples(terp_chunk_nvalues(chunk));
@@ -277,8 +277,8 @@ ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
         coder->session, chunk, n, samples->src, samples->keys, samples->maybe);
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         if (samples->maybe[k] &&
-            ask(batch, at[k], facts, samples->keys + k * nsamples,
-                samples->room))
+            test(batch, at[k], facts, samples->keys + k * nsamples,
+                 samples->room))
             found_ret[(*nfound)++] = at[k];
     return st;
 }
@@ -287,7 +287,7 @@ ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
  * leaves the other chunks to the CPU and empties the list. */
 static enum terp_status
 choose(const struct terp_coder *coder, const struct terp_batch *batch,
-       const struct terp_facts *facts, ask_sample *ask, uint64_t *n,
+       const struct terp_facts *facts, sample_test *test, uint64_t *n,
        uint64_t *at)
 {
     const uint64_t nsamples =
@@ -309,8 +309,8 @@ choose(const struct terp_coder *coder, const struct terp_batch *batch,
     samples.src = (const void **)(samples.keys + most * nsamples);
     samples.maybe = (bool *)(samples.src + most);
     for (uint64_t k = 0; st == TERP_OK && k < *n; k += most)
-        st = ask_samples(coder, batch, facts, ask, min_u64(most, *n - k),
-                         at + k, &samples, at, &nfound);
+        st = test_samples(coder, batch, facts, test, min_u64(most, *n - k),
+                          at + k, &samples, at, &nfound);
     free(samples.room);
     for (uint64_t k = 0; coder->engine->is_device && k < nfound; k++)
         batch->nbytes[at[k]] = TERP_LEFT_NBYTES;

@@ -102,8 +102,8 @@ is_sample(const struct search *s, uint64_t sample, uint64_t i, int step)
 }
 
 static void
-ask_samples(const struct search *s, struct samples *samples, uint64_t i,
-            int step)
+match_samples(const struct search *s, struct samples *samples, uint64_t i,
+              int step)
 {
     uint64_t key;
 
@@ -120,22 +120,22 @@ ask_samples(const struct search *s, struct samples *samples, uint64_t i,
 }
 
 static void
-ask_range(void *arg, struct cpu_share share)
+match_range(void *arg, struct cpu_share share)
 {
     const struct search *s = arg;
 
     for (uint64_t i = share.first; i < share.end; i++) {
         if (!bit_at(s->samples->is_first, first_bit(s, i)))
             continue;
-        ask_samples(s, s->samples, i, 1);
+        match_samples(s, s->samples, i, 1);
         if (!s->repeats.lone)
-            ask_samples(s, s->samples, i, -1);
+            match_samples(s, s->samples, i, -1);
     }
 }
 
 /* Whether enough samples repeat to make a search worth its time. */
 static enum terp_status
-ask_all(struct search *s, bool *worth_ret)
+match_all(struct search *s, bool *worth_ret)
 {
     struct samples *samples = terp_cpu_memory_make(s->pool, sizeof *samples);
     uint64_t nrepeated = 0;
@@ -145,7 +145,7 @@ ask_all(struct search *s, bool *worth_ret)
     memset(samples, 0, sizeof *samples);
     s->samples = samples;
     take_samples(s);
-    terp_cpu_pool_run(s->pool, ask_range, s, s->repeats.nvalues,
+    terp_cpu_pool_run(s->pool, match_range, s, s->repeats.nvalues,
                       CPU_THREAD_MIN_NVALUES);
     for (uint64_t slot = 0; slot < TERP_REFERENCE_NSLOTS; slot++)
         nrepeated += samples->is_repeated[slot];
@@ -273,7 +273,7 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
                                 repeats->near_nbits);
         /* Under a lossy bound the survey has checked samples already. */
         if (s.repeats.exact)
-            st = ask_all(&s, &worth);
+            st = match_all(&s, &worth);
         if (st == TERP_OK && worth)
             st = search_all(&s, &saved);
     }

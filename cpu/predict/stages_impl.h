@@ -149,10 +149,10 @@ count_repeats(const void *src, uint64_t nvalues, uint64_t reach, int near_nbits,
     for (uint64_t k = 0; k < nvalues / TERP_REPEATS_STRETCH_NVALUES; k++) {
         const uint64_t first = terp_repeats_span_at(k);
         for (uint64_t i = first; i < first + TERP_REPEATS_SPAN_NVALUES; i++) {
-            const bool asks =
+            const bool has_key =
                 repeat_key_of(values, nvalues, i, reach, near_nbits, &key);
             const unsigned slot = terp_repeats_slot(key);
-            if (terp_repeats_match(table->entry[slot], key, i) && asks)
+            if (terp_repeats_match(table->entry[slot], key, i) && has_key)
                 table->is_found[slot] = true;
         }
     }

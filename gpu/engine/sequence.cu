@@ -72,7 +72,7 @@ static const struct sequence_step encode_steps[] = {
     {cuda_partitions_encode, JOIN},
     {cuda_stream_write, JOIN_APART},
     {cuda_low_bits_write, BOUNDED | LARGE},
-    {cuda_references_ask, LOSSLESS},
+    {cuda_references_find, LOSSLESS},
     {cuda_seal, LARGE},
     {NULL, 0}};
 

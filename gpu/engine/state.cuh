@@ -685,7 +685,7 @@ cuda_stage cuda_remainders_write;
 
 /* Lossless: sets facts.may_repeat if the chunk's values may repeat earlier
  * values. It needs the lengths of streams. */
-cuda_stage cuda_references_ask;
+cuda_stage cuda_references_find;
 
 /* Sums `ranges`; nescapes; writes the section of escapes at specials_end of
  * dst; escapes_end. */

@@ -179,20 +179,20 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     for (uint64_t k = threadIdx.x / TERP_REPEATS_SPAN_NVALUES; k < nstretches;
          k += NSPANS * NSPANS_AT_ONCE) {
         uint64_t keys[NSPANS], at[NSPANS];
-        bool asks[NSPANS];
+        bool has_key[NSPANS];
 #pragma unroll
         for (unsigned j = 0; j < NSPANS; j++) {
             const uint64_t own = k + j * NSPANS_AT_ONCE;
             at[j] = terp_repeats_span_at(min_u64(own, nstretches - 1)) +
                     threadIdx.x % TERP_REPEATS_SPAN_NVALUES;
-            asks[j] = repeat_key_of(values, batch.nvalues, at[j], reach,
-                                    near_nbits, &keys[j]) &&
-                      own < nstretches;
+            has_key[j] = repeat_key_of(values, batch.nvalues, at[j], reach,
+                                       near_nbits, &keys[j]) &&
+                         own < nstretches;
         }
 #pragma unroll
         for (unsigned j = 0; j < NSPANS; j++) {
             const unsigned slot = terp_repeats_slot(keys[j]);
-            if (terp_repeats_match(s.entry[slot], keys[j], at[j]) && asks[j])
+            if (terp_repeats_match(s.entry[slot], keys[j], at[j]) && has_key[j])
                 atomicOr(&s.is_found[slot / 32], 1u << slot % 32);
         }
     }

@@ -1,5 +1,5 @@
 /* Finds whether enough sampled values repeat to make a search for references
- * worth its time. cpu/predict/references_find.c, ask_all, does the same. */
+ * worth its time. cpu/predict/references_find.c, match_all, does the same. */
 #include "gpu/predict/references_find.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -111,7 +111,7 @@ word_nbits(const struct repeat_values<T> &v)
 }
 
 static __device__ __forceinline__ bool
-is_asked(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+may_refer(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return chunk.status == TERP_OK && batch.nvalues < UINT32_MAX;
 }
@@ -150,7 +150,7 @@ __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
     const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     unsigned n = 0;
 
-    if (!is_asked(batch, chunk))
+    if (!may_refer(batch, chunk))
         return;
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS)
@@ -175,7 +175,7 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
     const unsigned j = threadIdx.x;
     uint64_t key;
 
-    if (!is_asked(batch, chunk) || samples->nusable == 0)
+    if (!may_refer(batch, chunk) || samples->nusable == 0)
         return;
     for (unsigned i = j; i < TERP_REFERENCE_NSLOTS; i += SAMPLES_NTHREADS)
         s_sample[i] = 0;
@@ -220,8 +220,8 @@ is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
 /* Sets the bit of a sample's slot if the sample equals the point `i`. */
 template <typename T>
 static __device__ __forceinline__ void
-ask_samples(const struct repeat_values<T> &v,
-            struct cuda_repeat_samples *samples, uint64_t i, int step)
+match_samples(const struct repeat_values<T> &v,
+              struct cuda_repeat_samples *samples, uint64_t i, int step)
 {
     uint64_t key;
 
@@ -244,7 +244,7 @@ ask_samples(const struct repeat_values<T> &v,
  * NTHREADS-th value. Shared memory: the count of the last block. */
 template <typename T>
 static __global__ void
-__launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS) match_all(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ unsigned s_nrepeated;
@@ -252,13 +252,13 @@ __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
     const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     struct cuda_repeat_samples *samples = samples_of(batch);
 
-    if (__syncthreads_or(!is_asked(batch, chunk) || samples->nusable == 0))
+    if (__syncthreads_or(!may_refer(batch, chunk) || samples->nusable == 0))
         return;
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
-        ask_samples(v, samples, i, 1);
+        match_samples(v, samples, i, 1);
         if (!samples->lone)
-            ask_samples(v, samples, i, -1);
+            match_samples(v, samples, i, -1);
     }
     if (!is_last_block(&chunk.references_progress, gridDim.x))
         return;
@@ -275,7 +275,7 @@ __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
 
 template <typename T>
 static cudaError_t
-ask(const struct cuda_batch *batch, cudaStream_t stream)
+launch_match(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks =
         nblocks_for(batch, div_up(batch->nvalues, 8 * NTHREADS));
@@ -284,19 +284,19 @@ ask(const struct cuda_batch *batch, cudaStream_t stream)
     launches.add(clear_samples, 1, NTHREADS);
     launches.add(count_usable<T>, nblocks, NTHREADS);
     launches.add(take_samples<T>, 1, SAMPLES_NTHREADS);
-    launches.add(ask_all<T>, nblocks, NTHREADS);
+    launches.add(match_all<T>, nblocks, NTHREADS);
     return launches.error;
 }
 
 cudaError_t
-cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream)
+cuda_references_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->encoding.params.effort == TERP_EFFORT_FAST ||
         batch->own_nbytes == 1 ||
         (cuda_form_is_of_integers(batch->form) &&
          batch->encoding.integer_bound > 0))
         return cudaSuccess;
-    return batch->own_nbytes == 8   ? ask<double>(batch, stream)
-           : batch->own_nbytes == 4 ? ask<float>(batch, stream)
-                                    : ask<uint16_t>(batch, stream);
+    return batch->own_nbytes == 8   ? launch_match<double>(batch, stream)
+           : batch->own_nbytes == 4 ? launch_match<float>(batch, stream)
+                                    : launch_match<uint16_t>(batch, stream);
 }
