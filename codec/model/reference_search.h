@@ -44,7 +44,7 @@ struct terp_repeats {
  * `near`: under a bound above 0, the bits in which words may differ at no cost;
  * negative: lossless. */
 static inline TERP_HOST_DEVICE void
-terp_repeats_tell_apart(struct terp_repeats *repeats, int word_nbits, int near)
+terp_repeats_set_bits(struct terp_repeats *repeats, int word_nbits, int near)
 {
     repeats->exact = near < 0;
     repeats->near_nbits = near;

@@ -269,8 +269,8 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
         s.repeats.value_nbits = 16 * repeats->nbits / nusable;
         s.window_nvalues =
             terp_reference_window(s.repeats.value_nbits, repeats->nvalues);
-        terp_repeats_tell_apart(&s.repeats, repeats->word_nbits,
-                                repeats->near_nbits);
+        terp_repeats_set_bits(&s.repeats, repeats->word_nbits,
+                              repeats->near_nbits);
         /* Under a lossy bound the survey has checked samples already. */
         if (s.repeats.exact)
             st = match_all(&s, &worth);

@@ -146,8 +146,8 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 
 /* Copies the facts about a chunk's form to the host. */
 static __device__ void
-tell_form(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-          struct cuda_chunk *h_chunk)
+return_form(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            struct cuda_chunk *h_chunk)
 {
     h_chunk->form = chunk.form;
     h_chunk->carrier = chunk.carrier;
@@ -193,7 +193,7 @@ __launch_bounds__(NTHREADS)
         for (int k = 0; k < TERP_NFILLS; k++)
             h_chunk->fills[k] = chunk.fills[k];
         if (batch.form != CUDA_VALUES && !batch.decodes)
-            tell_form(batch, chunk, h_chunk);
+            return_form(batch, chunk, h_chunk);
     }
     if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
         threadIdx.x < nbytes)

@@ -60,7 +60,7 @@ code_part(struct terp_session *session, const struct cuda_call *call,
         }
     const enum terp_status st = cuda_call_do(session, &part.call);
     if (st == TERP_OK)
-        part.tell(*call);
+        part.return_status(*call);
     return st;
 }
 

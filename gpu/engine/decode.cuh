@@ -52,7 +52,7 @@ struct cuda_part {
         dst[k] = whole.dst[i];
         status[k] = TERP_ERR_DEVICE;
     }
-    void tell(const struct cuda_call &whole) const
+    void return_status(const struct cuda_call &whole) const
     {
         for (uint64_t k = 0; k < call.nchunks; k++)
             whole.status[at[k]] = status[k];

@@ -148,7 +148,7 @@ search(struct cuda_work &work, struct finding *it)
     repeats.value_nbits = 16 * 8 * it->stream_nbytes / it->seen.nusable;
     repeats.hints = it->search.hints;
     repeats.sources = it->search.sources;
-    terp_repeats_tell_apart(&repeats, word_nbits, near_nbits);
+    terp_repeats_set_bits(&repeats, word_nbits, near_nbits);
     work.add(cuda_references_search, &repeats, &it->search);
     work.copy(&it->seen, it->search.seen, sizeof it->seen);
 }

@@ -459,7 +459,7 @@ decode_speed_first(struct terp_session *session, struct cuda_call *call)
             rest.add(*call, k);
     st = rest.call.nchunks == 0 ? TERP_OK : cuda_decode(session, &rest.call);
     if (st == TERP_OK)
-        rest.tell(*call);
+        rest.return_status(*call);
     return st;
 }
 

@@ -387,9 +387,9 @@ pack(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
     }
 }
 
-/* Tells the tiles behind how many bytes a tile has. */
+/* Publishes how many bytes a tile has, for the tiles behind it. */
 static __device__ __forceinline__ void
-tell_size(unsigned long long *states, unsigned tile, int nbytes)
+publish_size(unsigned long long *states, unsigned tile, int nbytes)
 {
     atomicExch(&states[tile], SPEED_OWN | terp_speed_aligned((uint64_t)nbytes));
 }
@@ -566,7 +566,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
         nbytes += exceptions_nbytes(it);
     /* The tiles behind wait for the size; packing needs time. */
     if (threadIdx.x == 0)
-        tell_size(states, tile, nbytes);
+        publish_size(states, tile, nbytes);
     if (threadIdx.x < (unsigned)head_nbytes / 4) {
         uint32_t *head = (uint32_t *)s.bytes;
         const int base_at = terp_speed_base_at((int)sizeof(Word)) / 4;

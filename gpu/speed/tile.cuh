@@ -38,7 +38,7 @@ struct speed_chunk {
     alignas(8) uint8_t head[SPEED_MAX_HEAD_NBYTES];
 };
 
-/* What tiles of a chunk tell each other. Zeros at first. */
+/* The state that a chunk's tiles share. Zeros at first. */
 struct speed_progress {
     unsigned next, ndone;
     unsigned long long checksum, nbytes; /* nbytes: of the stream, in the end */

@@ -273,13 +273,13 @@ read_chunk(const struct tool_checker *checker, struct slot *slot,
 
 static void
 finish_chunk(struct tool_checker *checker, struct slot *slot,
-             tool_check_tell *tell, void *context)
+             tool_check_report *report, void *context)
 {
     tool_workers_await(checker->workers, &slot->work);
-    tell(context, &slot->box, slot->kind,
-         slot->kind == TOOL_CHECK_DAMAGED || slot->kind == TOOL_CHECK_UNTRIED
-             ? slot->reason
-             : NULL);
+    report(context, &slot->box, slot->kind,
+           slot->kind == TOOL_CHECK_DAMAGED || slot->kind == TOOL_CHECK_UNTRIED
+               ? slot->reason
+               : NULL);
 }
 
 /* The number of chunks that may be decoded at once within TERP_MAX_MEMORY. At
@@ -298,7 +298,7 @@ count_fitting(const struct tool_dataset *dataset)
  * threads decode each chunk. */
 uint64_t
 tool_check_chunks(struct tool_checker *checker,
-                  const struct tool_dataset *dataset, tool_check_tell *tell,
+                  const struct tool_dataset *dataset, tool_check_report *report,
                   void *context)
 {
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
@@ -316,7 +316,7 @@ tool_check_chunks(struct tool_checker *checker,
     for (; tool_stored_next(&stored, &grid); ngiven++) {
         struct slot *slot = &checker->slots[ngiven % nslots];
         if (ngiven - ndone == nslots)
-            finish_chunk(checker, &checker->slots[ndone++ % nslots], tell,
+            finish_chunk(checker, &checker->slots[ndone++ % nslots], report,
                          context);
         slot->box = grid;
         slot->dataset = dataset;
@@ -326,7 +326,7 @@ tool_check_chunks(struct tool_checker *checker,
         tool_workers_give(checker->workers, &slot->work);
     }
     for (; ndone < ngiven; ndone++)
-        finish_chunk(checker, &checker->slots[ndone % nslots], tell, context);
+        finish_chunk(checker, &checker->slots[ndone % nslots], report, context);
     tool_stored_free(&stored);
     return nabsent;
 }

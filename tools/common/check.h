@@ -29,15 +29,15 @@ tool_checker_start(int nthreads, enum tool_check_rest rest);
 /* Receives the chunks of a dataset in the order of the grid: the values in the
  * chunk, and the reason if the chunk is damaged or was not checked. */
 typedef void
-tool_check_tell(void *context, const struct tool_grid *box,
-                enum tool_check_kind kind, const char *reason);
+tool_check_report(void *context, const struct tool_grid *box,
+                  enum tool_check_kind kind, const char *reason);
 
 /* Checks all chunks of a dataset and reports them. Chunks that are known to be
  * unwritten without looking at them are only counted in the result. Does
  * nothing for a dataset without chunks. */
 uint64_t
 tool_check_chunks(struct tool_checker *checker,
-                  const struct tool_dataset *dataset, tool_check_tell *tell,
+                  const struct tool_dataset *dataset, tool_check_report *report,
                   void *context);
 
 /* Does nothing for NULL. */

@@ -115,15 +115,15 @@ read_pipeline(struct tool_dataset *dataset)
 static void
 fail_as_hdf5(const char *reason)
 {
-    H5E_auto2_t tell = NULL;
+    H5E_auto2_t report = NULL;
     void *context = NULL;
 
     H5Eclear2(H5E_DEFAULT);
-    H5Eget_auto2(H5E_DEFAULT, &tell, &context);
+    H5Eget_auto2(H5E_DEFAULT, &report, &context);
     H5Epush2(H5E_DEFAULT, "h5file.c", "tool_dataset_of", __LINE__, H5E_ERR_CLS,
              H5E_DATASPACE, H5E_BADRANGE, "%s", reason);
-    if (tell != NULL)
-        (void)tell(H5E_DEFAULT, context);
+    if (report != NULL)
+        (void)report(H5E_DEFAULT, context);
 }
 
 /* Whether the size of all values in bytes fits into 63 bits: HDF5 1.10 does not

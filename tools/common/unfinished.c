@@ -183,7 +183,7 @@ tool_unfinished_is(const char *path)
 /* Removes the file if its process has ended, or reports it. */
 static void
 sweep_one(const struct origin *origin, const char *path, const char *text,
-          tool_unfinished_tell *tell, void *context)
+          tool_unfinished_report *report, void *context)
 {
     const size_t n = strlen(origin->text);
     unsigned long long start;
@@ -192,14 +192,14 @@ sweep_one(const struct origin *origin, const char *path, const char *text,
     if (!is_of_ours(text))
         return;
     if (strncmp(text, origin->text, n) != 0)
-        tell(context, path);
+        report(context, path);
     else if (sscanf(text + n, "%x-%llx-", &pid, &start) == 2 &&
              is_gone(pid, start))
         unlink(path);
 }
 
 void
-tool_unfinished_sweep(const char *out, tool_unfinished_tell *tell,
+tool_unfinished_sweep(const char *out, tool_unfinished_report *report,
                       void *context)
 {
     const char *slash = strrchr(out, '/');
@@ -224,7 +224,7 @@ tool_unfinished_sweep(const char *out, tool_unfinished_tell *tell,
             snprintf(path + folder_nbytes, sizeof path - (size_t)folder_nbytes,
                      "%s", found);
         if (n > 0 && (size_t)n < sizeof path - (size_t)folder_nbytes)
-            sweep_one(&origin, path, found + name_nbytes + strlen(MARK), tell,
+            sweep_one(&origin, path, found + name_nbytes + strlen(MARK), report,
                       context);
     }
     if (folder != NULL)

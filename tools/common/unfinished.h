@@ -17,10 +17,10 @@ tool_unfinished_is(const char *path);
 /* Receives the path of an unfinished file whose process cannot be checked: it
  * runs on another machine, or ran before this machine's last start. */
 typedef void
-tool_unfinished_tell(void *context, const char *path);
+tool_unfinished_report(void *context, const char *path);
 
 /* Removes unfinished files beside `out` whose processes on this machine have
  * ended. Leaves files of running processes. */
 void
-tool_unfinished_sweep(const char *out, tool_unfinished_tell *tell,
+tool_unfinished_sweep(const char *out, tool_unfinished_report *report,
                       void *context);

@@ -212,7 +212,7 @@ tool_walk_end(struct tool_walk *walk)
 /* A walk over datasets, and the addresses that it has seen. */
 struct visit {
     struct tool_walk walk;
-    tool_visit *tell;
+    tool_visit *report;
     void *context;
     void *seen; /* a tree of tsearch() */
     bool complete;
@@ -246,7 +246,7 @@ is_first(struct visit *visit, haddr_t address)
 /* Reports an object that cannot be opened or walked. Headers before HDF5 1.8
  * have no checksum; one that seems to need a newer HDF5 may be damaged. */
 static void
-tell_trouble(struct visit *visit, const char *path, unsigned header_version)
+report_trouble(struct visit *visit, const char *path, unsigned header_version)
 {
     struct tool_trouble trouble = tool_hdf5_trouble();
     char reason[sizeof trouble.reason];
@@ -256,7 +256,7 @@ tell_trouble(struct visit *visit, const char *path, unsigned header_version)
         snprintf(trouble.reason, sizeof trouble.reason, "damaged, or %.200s",
                  reason);
     }
-    visit->tell(path, NULL, &trouble, visit->context);
+    visit->report(path, NULL, &trouble, visit->context);
 }
 
 static void
@@ -265,7 +265,7 @@ visit_group(struct visit *visit, unsigned header_version)
     hid_t id = tool_walk_open(&visit->walk);
 
     if (id < 0 || !tool_walk_enter(&visit->walk, id, NULL)) {
-        tell_trouble(visit, visit->walk.path, header_version);
+        report_trouble(visit, visit->walk.path, header_version);
         visit->complete = false;
     }
     tool_close(id);
@@ -277,10 +277,10 @@ visit_dataset(struct visit *visit, unsigned header_version)
     struct tool_dataset dataset;
 
     if (tool_dataset_open(visit->walk.file, visit->walk.path, &dataset)) {
-        visit->tell(visit->walk.path, &dataset, NULL, visit->context);
+        visit->report(visit->walk.path, &dataset, NULL, visit->context);
         tool_dataset_close(&dataset);
     } else {
-        tell_trouble(visit, visit->walk.path, header_version);
+        report_trouble(visit, visit->walk.path, header_version);
     }
 }
 
@@ -290,7 +290,7 @@ visit_object(struct visit *visit)
     H5O_info_t info;
 
     if (!tool_walk_info(&visit->walk, &info))
-        tell_trouble(visit, visit->walk.path, 0);
+        report_trouble(visit, visit->walk.path, 0);
     else if (info.type == H5O_TYPE_GROUP && is_first(visit, info.addr))
         visit_group(visit, info.hdr.version);
     else if (info.type == H5O_TYPE_DATASET &&
@@ -299,10 +299,10 @@ visit_object(struct visit *visit)
 }
 
 bool
-tool_file_visit(hid_t file, tool_visit *tell, void *context)
+tool_file_visit(hid_t file, tool_visit *report, void *context)
 {
     struct visit visit = {.walk = tool_walk_begin(file, false),
-                          .tell = tell,
+                          .report = report,
                           .context = context,
                           .complete = true};
     H5O_info_t info;
@@ -311,7 +311,7 @@ tool_file_visit(hid_t file, tool_visit *tell, void *context)
     if (root < 0 || !tool_object_info(root, &info) ||
         !is_first(&visit, info.addr) ||
         !tool_walk_enter(&visit.walk, root, NULL)) {
-        tell_trouble(&visit, "/", 0);
+        report_trouble(&visit, "/", 0);
         visit.complete = false;
     }
     tool_close(root);

@@ -47,7 +47,7 @@ use_file(const struct repack_request *request,
 struct pass {
     struct repack_many *many;
     use_file *use;
-    bool tells; /* prints messages */
+    bool prints; /* prints messages */
     /* Whether the other files need not be used; NULL: no. */
     bool (*is_enough)(const struct repack_request *request);
 };
@@ -86,12 +86,12 @@ print_failure(const char *begin, const struct repack_file *file,
 
 /* Reports a file that has its outcome. */
 static void
-tell(const struct pass *pass, size_t number)
+print_messages(const struct pass *pass, size_t number)
 {
     const struct repack_file *file = &pass->many->files.at[number];
     const struct repack_outcome *outcome = &pass->many->outcomes[number];
 
-    if (!pass->tells)
+    if (!pass->prints)
         return;
     if (outcome->state == REPACK_FAILED)
         print_failure("terp repack", file, outcome);
@@ -129,7 +129,7 @@ use_files(const struct pass *pass)
         if (many->files.at[i].trouble != NULL)
             continue;
         pass->use(&request, &many->outcomes[i]);
-        tell(pass, i);
+        print_messages(pass, i);
     }
     (void)fflush(stdout);
     if (kept >= 0) {
@@ -238,7 +238,7 @@ start(struct processes *processes, struct slot *slot, size_t number)
     slot->pid = 0;
     fail(&pass->many->outcomes[number], pass->many->files.at[number].in,
          strerror(errno));
-    tell(pass, number);
+    print_messages(pass, number);
 }
 
 /* Prints a line that the copy of `in` has printed, with the file's name unless
@@ -269,7 +269,7 @@ print_texts(const struct pass *pass, struct slot *slot)
         if (slot->texts[i] == NULL)
             continue;
         rewind(slot->texts[i]);
-        while (pass->tells && getline(&line, &cap, slot->texts[i]) > 0)
+        while (pass->prints && getline(&line, &cap, slot->texts[i]) > 0)
             print_line(to, line, pass->many->files.at[slot->number].in);
         fclose(slot->texts[i]);
         slot->texts[i] = NULL;
@@ -301,7 +301,7 @@ finish(struct processes *processes, struct slot *slot, int status)
     processes->done_nbytes += file->nbytes;
     tool_progress_end(&processes->progress);
     print_texts(pass, slot);
-    tell(pass, slot->number);
+    print_messages(pass, slot->number);
 }
 
 /* ---- all processes ---- */
@@ -519,7 +519,7 @@ copy_file(const struct repack_request *request,
 
 /* Reports files that were not found. */
 static void
-tell_troubles(struct repack_many *many)
+print_troubles(struct repack_many *many)
 {
     for (size_t i = 0; i < many->files.n; i++) {
         const struct repack_file *file = &many->files.at[i];
@@ -592,7 +592,7 @@ run(struct repack_many *many)
 
     if (!check_rules(many) && stopped_by == 0)
         return TOOL_TROUBLE;
-    tell_troubles(many);
+    print_troubles(many);
     if (stopped_by == 0 && !use_files(&pass)) {
         perror("terp repack");
         return TOOL_TROUBLE;
