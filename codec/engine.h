@@ -323,10 +323,10 @@ struct terp_engine {
 
     /* Makes the first nbytes[k] bytes at each address at[k] visible to the
      * host; nbytes[k] is at most TERP_LOOK_NBYTES. seen_ret[k] is at[k] itself
-     * or points into `room`, which has TERP_LOOK_NBYTES for each k. */
+     * or points into `buffer`, which has TERP_LOOK_NBYTES for each k. */
     enum terp_status (*look)(struct terp_session *session, uint64_t n,
                              const void *const *at, const uint64_t *nbytes,
-                             uint8_t *room, const uint8_t **seen_ret);
+                             uint8_t *buffer, const uint8_t **seen_ret);
 
     /* Decodes the bodies of verified plain or raw streams of one shape: every
      * step-th value of each dimension, where `step` is a power of two

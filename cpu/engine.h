@@ -47,7 +47,8 @@ terp_cpu_speed_encode(struct terp_session *session,
 
 enum terp_status
 terp_cpu_look(struct terp_session *session, uint64_t n, const void *const *at,
-              const uint64_t *nbytes, uint8_t *room, const uint8_t **seen_ret);
+              const uint64_t *nbytes, uint8_t *buffer,
+              const uint8_t **seen_ret);
 
 enum terp_status
 terp_cpu_decode(struct terp_session *session, uint64_t step, uint64_t n,

@@ -108,11 +108,11 @@ terp_cpu_gather(struct terp_session *session, const struct terp_coarse *coarse,
 
 enum terp_status
 terp_cpu_look(struct terp_session *session, uint64_t n, const void *const *at,
-              const uint64_t *nbytes, uint8_t *room, const uint8_t **seen_ret)
+              const uint64_t *nbytes, uint8_t *buffer, const uint8_t **seen_ret)
 {
     (void)session;
     (void)nbytes;
-    (void)room;
+    (void)buffer;
     for (uint64_t k = 0; k < n; k++)
         seen_ret[k] = at[k];
     return TERP_OK;

@@ -559,14 +559,14 @@ find_few(struct cpu_encoder *enc)
 
     if (!terp_few_are_possible(&chunk, nvalues))
         return TERP_OK;
-    uint64_t *room = terp_cpu_memory_make(pool, terp_few_room_nwords(nvalues) *
-                                                    sizeof *room);
-    if (room == NULL)
+    uint64_t *scratch = terp_cpu_memory_make(
+        pool, terp_few_scratch_nwords(nvalues) * sizeof *scratch);
+    if (scratch == NULL)
         return TERP_ERR_MEMORY;
     chunk.big_endian = TERP_HOST_IS_BIG_ENDIAN;
     enc->facts.may_be_few =
-        terp_may_be_few(&chunk, enc->source.parts, nvalues, room);
-    terp_cpu_memory_free(pool, room);
+        terp_may_be_few(&chunk, enc->source.parts, nvalues, scratch);
+    terp_cpu_memory_free(pool, scratch);
     return TERP_OK;
 }
 

@@ -145,7 +145,7 @@ has_more(const struct holders *it, uint64_t i)
 /* Reads the next part of every stream that has one. */
 static enum terp_status
 read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
-                const uint8_t **seen, uint8_t *room)
+                const uint8_t **seen, uint8_t *buffer)
 {
     const struct terp_coder *coder = it->coder;
     uint64_t n = 0;
@@ -158,8 +158,9 @@ read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
         nbytes[n++] = min_u64(holder->left_nbytes, TERP_LOOK_NBYTES);
     }
     const enum terp_status st =
-        n == 0 ? TERP_OK
-               : coder->engine->look(coder->session, n, at, nbytes, room, seen);
+        n == 0
+            ? TERP_OK
+            : coder->engine->look(coder->session, n, at, nbytes, buffer, seen);
     for (uint64_t i = 0, k = 0; st == TERP_OK && i < it->n; i++)
         if (has_more(it, i))
             it->status[i] = read_part(&it->holders[i], seen[k++]);

@@ -25,7 +25,7 @@ struct quests {
     struct terp_params params; /* with an absolute bound that `bounds` overrides
                                 */
     struct quest *quests;
-    uint8_t *room, *decoded;
+    uint8_t *buffer, *decoded;
     /* The chunks of a round: their indices, sizes, bounds, values, places of
      * streams, decoded values, measures, frames and status. */
     uint64_t n, *at, *nbytes;
@@ -215,14 +215,14 @@ search_bounds(struct quests *quests)
         n += quests->quests[i].goes_on;
     if (n == 0)
         return TERP_OK;
-    quests->room = terp_coder_allocate(coder, n * stride);
+    quests->buffer = terp_coder_allocate(coder, n * stride);
     quests->decoded = terp_coder_allocate(coder, n * value_stride);
-    if (quests->room == NULL || quests->decoded == NULL)
+    if (quests->buffer == NULL || quests->decoded == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t i = 0, k = 0; i < source->n; i++) {
         if (!quests->quests[i].goes_on)
             continue;
-        quests->quests[i].other = quests->room + k * stride;
+        quests->quests[i].other = quests->buffer + k * stride;
         quests->quests[i].decoded = quests->decoded + k++ * value_stride;
     }
     quests->n = n;
@@ -290,7 +290,7 @@ encode_portion(const struct terp_coder *coder, const struct terp_batch *batch)
     if (st == TERP_OK)
         st = search_bounds(&quests);
     terp_coder_release(coder, quests.decoded);
-    terp_coder_release(coder, quests.room);
+    terp_coder_release(coder, quests.buffer);
     if (st == TERP_OK)
         st = encode_others(&quests, false);
     if (st == TERP_OK)

@@ -36,9 +36,9 @@ encode_repeats(const struct part *part, const struct terp_batch *batch,
                : TERP_OK;
 }
 
-/* Copies the stream in `room` to memory of its own size. */
+/* Copies the stream in `buffer` to memory of its own size. */
 static enum terp_status
-keep(struct part *part, const void *room, uint64_t nbytes)
+keep(struct part *part, const void *buffer, uint64_t nbytes)
 {
     const struct terp_coder *coder = part->coder;
 
@@ -47,14 +47,14 @@ keep(struct part *part, const void *room, uint64_t nbytes)
     part->nbytes = nbytes;
     return part->stream == NULL
                ? TERP_ERR_MEMORY
-               : terp_coder_copy(coder, part->stream, room, nbytes);
+               : terp_coder_copy(coder, part->stream, buffer, nbytes);
 }
 
 static enum terp_status
 encode_part(struct part *part, const struct terp_params *params)
 {
     const struct terp_coder *coder = part->coder;
-    void *room = terp_coder_allocate(coder, terp_encode_bound(&part->chunk));
+    void *buffer = terp_coder_allocate(coder, terp_encode_bound(&part->chunk));
     uint64_t nbytes = 0;
     const struct terp_batch batch = {{.chunk = &part->chunk,
                                       .params = params,
@@ -62,10 +62,10 @@ encode_part(struct part *part, const struct terp_params *params)
                                       .wants_more = true,
                                       .n = 1,
                                       .src = &part->values},
-                                     &room,
+                                     &buffer,
                                      &nbytes};
     struct terp_facts facts;
-    enum terp_status st = room == NULL
+    enum terp_status st = buffer == NULL
                               ? TERP_ERR_MEMORY
                               : terp_trials_encode(coder, &batch, &facts);
 
@@ -73,8 +73,8 @@ encode_part(struct part *part, const struct terp_params *params)
         st = encode_repeats(part, &batch, &facts);
     if (st == TERP_OK && nbytes != 0 &&
         (part->nbytes == 0 || nbytes < part->nbytes))
-        st = keep(part, room, nbytes);
-    terp_coder_release(coder, room);
+        st = keep(part, buffer, nbytes);
+    terp_coder_release(coder, buffer);
     return st;
 }
 
@@ -223,7 +223,7 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
 /* Sampled chunks. */
 struct samples {
     const void **src;
-    uint64_t *keys, *room;
+    uint64_t *keys, *scratch;
     bool *maybe;
 };
 
@@ -235,29 +235,30 @@ struct samples {
  */
 typedef bool
 sample_test(const struct terp_batch *batch, uint64_t i,
-            const struct terp_facts *facts, uint64_t *keys, uint64_t *room);
+            const struct terp_facts *facts, uint64_t *keys, uint64_t *scratch);
 
 static bool
 are_few(const struct terp_batch *batch, uint64_t i,
-        const struct terp_facts *facts, uint64_t *keys, uint64_t *room)
+        const struct terp_facts *facts, uint64_t *keys, uint64_t *scratch)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
 
     (void)i;
     (void)facts;
     return terp_ranks_are_few(chunk->type, terp_chunk_nvalues(chunk), keys,
-                              room);
+                              scratch);
 }
 
 static bool
 are_far(const struct terp_batch *batch, uint64_t i,
-        const struct terp_facts *facts, uint64_t *keys, uint64_t *room)
+        const struct terp_facts *facts, uint64_t *keys, uint64_t *scratch)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
 
     return terp_ranks_are_far(
         chunk->type, terp_chunk_nvalues(chunk), facts[i].bound,
-        batch->source.params->bound_mode == TERP_BOUND_POINTWISE, keys, room);
+        batch->source.params->bound_mode == TERP_BOUND_POINTWISE, keys,
+        scratch);
 }
 
 /* Moves those of the chunks at[0] to at[n - 1] whose samples suggest a trial to
@@ -278,7 +279,7 @@ test_samples(const struct terp_coder *coder, const struct terp_batch *batch,
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         if (samples->maybe[k] &&
             test(batch, at[k], facts, samples->keys + k * nsamples,
-                 samples->room))
+                 samples->scratch))
             found_ret[(*nfound)++] = at[k];
     return st;
 }
@@ -299,19 +300,19 @@ choose(const struct terp_coder *coder, const struct terp_batch *batch,
 
     if (*n == 0)
         return TERP_OK;
-    const uint64_t room_nwords = terp_ranks_room_nwords(nsamples);
-    samples.room =
-        malloc((room_nwords + most * nsamples) * sizeof *samples.room +
+    const uint64_t scratch_nwords = terp_ranks_scratch_nwords(nsamples);
+    samples.scratch =
+        malloc((scratch_nwords + most * nsamples) * sizeof *samples.scratch +
                most * (sizeof *samples.src + sizeof(bool)));
-    if (samples.room == NULL)
+    if (samples.scratch == NULL)
         return TERP_ERR_MEMORY;
-    samples.keys = samples.room + room_nwords;
+    samples.keys = samples.scratch + scratch_nwords;
     samples.src = (const void **)(samples.keys + most * nsamples);
     samples.maybe = (bool *)(samples.src + most);
     for (uint64_t k = 0; st == TERP_OK && k < *n; k += most)
         st = test_samples(coder, batch, facts, test, min_u64(most, *n - k),
                           at + k, &samples, at, &nfound);
-    free(samples.room);
+    free(samples.scratch);
     for (uint64_t k = 0; coder->engine->is_device && k < nfound; k++)
         batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
     *n = coder->engine->is_device ? 0 : nfound;

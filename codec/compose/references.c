@@ -28,12 +28,12 @@ chunk_of(const struct referring *referring, enum terp_references_part part)
                                  referring->found.nreferences);
 }
 
-/* Allocates a stream of just the size of the part's, and copies it from `room`.
- * A list that does not become smaller is stored; if the values do not become
- * smaller, the chunk gets no stream with references. */
+/* Allocates a stream of just the size of the part's, and copies it from
+ * `buffer`. A list that does not become smaller is stored; if the values do not
+ * become smaller, the chunk gets no stream with references. */
 static enum terp_status
 take_part(struct referring *referring, enum terp_references_part part,
-          const void *values, const void *room, uint64_t nbytes)
+          const void *values, const void *buffer, uint64_t nbytes)
 {
     const struct terp_coder *coder = referring->coder;
     void *stream = NULL;
@@ -42,7 +42,7 @@ take_part(struct referring *referring, enum terp_references_part part,
     if (nbytes > 0) {
         stream = terp_coder_allocate(coder, nbytes);
         st = stream == NULL ? TERP_ERR_MEMORY
-                            : terp_coder_copy(coder, stream, room, nbytes);
+                            : terp_coder_copy(coder, stream, buffer, nbytes);
     }
     referring->is_coded &= nbytes > 0 || part != TERP_REFERENCES_VALUES;
     referring->stream[part] = stream;
@@ -63,7 +63,7 @@ encode_part(struct referring *referring, enum terp_references_part part)
         referring->bound, found->marker, part);
     const void *const values[] = {found->distances, found->differences,
                                   found->values};
-    void *room = terp_coder_allocate(coder, terp_encode_bound(&chunk));
+    void *buffer = terp_coder_allocate(coder, terp_encode_bound(&chunk));
     uint64_t nbytes = 0;
     const struct terp_batch batch = {
         {.chunk = &chunk,
@@ -72,19 +72,19 @@ encode_part(struct referring *referring, enum terp_references_part part)
          .is_part = true,
          .n = 1,
          .src = &values[part]},
-        &room,
+        &buffer,
         &nbytes};
     struct terp_facts facts;
 
-    enum terp_status st = room == NULL
+    enum terp_status st = buffer == NULL
                               ? TERP_ERR_MEMORY
                               : terp_trials_encode(coder, &batch, &facts);
     referring->is_left = nbytes == TERP_LEFT_NBYTES;
     if (referring->is_left)
         referring->is_coded = false;
     else if (st == TERP_OK)
-        st = take_part(referring, part, values[part], room, nbytes);
-    terp_coder_release(coder, room);
+        st = take_part(referring, part, values[part], buffer, nbytes);
+    terp_coder_release(coder, buffer);
     return st;
 }
 

@@ -223,17 +223,17 @@ attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
 {
     const struct terp_coder *coder = trials->coder;
     const struct terp_batch *batch = trials->batch;
-    uint64_t room_nbytes = 0;
+    uint64_t buffer_nbytes = 0;
 
     for (uint64_t k = 0; k < n; k++) {
         trials->cap_nbytes[k] = coder->engine->is_device
                                     ? terp_encode_bound(batch->source.chunk)
                                     : terp_least_nbytes(batch, trials->at[k]) +
                                           TERP_FRAME_MAX_NBYTES;
-        room_nbytes += terp_aligned_nbytes(trials->cap_nbytes[k]);
+        buffer_nbytes += terp_aligned_nbytes(trials->cap_nbytes[k]);
     }
-    uint8_t *room = terp_coder_allocate(coder, room_nbytes), *next = room;
-    if (room == NULL)
+    uint8_t *buffer = terp_coder_allocate(coder, buffer_nbytes), *next = buffer;
+    if (buffer == NULL)
         return leave_chunks(trials, n);
     for (uint64_t k = 0; k < n; k++) {
         trials->dst[k] = next;
@@ -242,7 +242,7 @@ attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
     enum terp_status st = attempt(trials, plan, n, trials->found);
     if (st == TERP_OK)
         st = keep_smaller(trials, n);
-    terp_coder_release(coder, room);
+    terp_coder_release(coder, buffer);
     return st;
 }
 

@@ -22,7 +22,7 @@ struct again {
     void **dst;
     uint64_t *nbytes;
     uint64_t stride_nbytes;
-    uint8_t *room; /* memory of the second streams */
+    uint8_t *buffer; /* memory of the second streams */
 };
 
 static bool
@@ -34,14 +34,14 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
         terp_aligned_nbytes(terp_encode_bound(batch->source.chunk));
 
     again->src = terp_items_allocate(n, 2 * sizeof(void *) + sizeof(uint64_t));
-    again->room = terp_coder_allocate(coder, n * stride);
-    if (again->src == NULL || again->room == NULL)
+    again->buffer = terp_coder_allocate(coder, n * stride);
+    if (again->src == NULL || again->buffer == NULL)
         return false;
     again->dst = (void **)(again->src + n);
     again->nbytes = (uint64_t *)(again->dst + n);
     for (uint64_t k = 0; k < n; k++) {
         again->src[k] = batch->source.src[at[k]];
-        again->dst[k] = again->room + k * stride;
+        again->dst[k] = again->buffer + k * stride;
     }
     again->batch =
         (struct terp_batch){batch->source, again->dst, again->nbytes};
@@ -80,14 +80,14 @@ encode_portion(const struct terp_coder *coder, const struct terp_batch *batch,
                uint64_t n, const uint64_t *at, const struct terp_params *params,
                terp_batch_encoder *encode)
 {
-    struct again again = {.room = NULL};
+    struct again again = {.buffer = NULL};
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (make_again(coder, batch, n, at, params, &again))
         st = encode(coder, &again.batch);
     if (st == TERP_OK)
         st = keep_smaller(coder, batch, at, &again);
-    terp_coder_release(coder, again.room);
+    terp_coder_release(coder, again.buffer);
     free(again.src);
     return st;
 }

@@ -121,18 +121,19 @@ struct sample {
 static void
 make_sample(enum terp_type type, uint64_t *keys, struct sample *sample)
 {
-    uint64_t room[TERP_GRID_NSAMPLES];
+    uint64_t scratch[TERP_GRID_NSAMPLES];
     int n = 0;
 
     sample->nbytes = terp_value_nbytes(type);
-    terp_ranks_sort(TERP_GRID_NSAMPLES, sample->nbytes, keys, room, NULL, NULL);
+    terp_ranks_sort(TERP_GRID_NSAMPLES, sample->nbytes, keys, scratch, NULL,
+                    NULL);
     for (int i = 0; i < TERP_GRID_NSAMPLES; i++)
         if (i == 0 || keys[i] != keys[i - 1])
-            room[n++] = keys[i];
+            scratch[n++] = keys[i];
     for (int i = 0; i < n; i++) {
         const int at = i % NFIRST * (n / NFIRST) + i / NFIRST;
         sample->bits[i] = terp_rank_float_bits(
-            sample->nbytes, room[i < n / NFIRST * NFIRST ? at : i]);
+            sample->nbytes, scratch[i < n / NFIRST * NFIRST ? at : i]);
     }
     sample->n = n;
 }

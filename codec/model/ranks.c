@@ -10,11 +10,11 @@
 #define NDIGITS (1 << DIGIT_NBITS)
 
 void
-terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys, uint64_t *key_room,
-                uint32_t *order, uint32_t *order_room)
+terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys,
+                uint64_t *key_scratch, uint32_t *order, uint32_t *order_scratch)
 {
-    uint64_t *from = keys, *to = key_room;
-    uint32_t *order_from = order, *order_to = order_room;
+    uint64_t *from = keys, *to = key_scratch;
+    uint32_t *order_from = order, *order_to = order_scratch;
 
     for (int shift = 0; shift < 8 * key_nbytes; shift += DIGIT_NBITS) {
         uint64_t next[NDIGITS] = {0}, sum = 0;
@@ -119,41 +119,41 @@ terp_ranks_are_worth(enum terp_type type, uint64_t nvalues, uint64_t ncommon,
 
 /* ---- samples ---- */
 
-/* The parts of the memory that terp_ranks_room_nwords measures. */
-struct room {
+/* The parts of the memory that terp_ranks_scratch_nwords measures. */
+struct scratch {
     int nbits; /* of the number of slots */
     uint64_t *slots;
     uint16_t *numbers;
     uint32_t *counts;
 };
 
-static struct room
-divide_room(uint64_t nsamples, uint64_t *at)
+static struct scratch
+divide_scratch(uint64_t nsamples, uint64_t *at)
 {
     const int nbits = terp_ranks_slots_nbits(nsamples);
     uint16_t *numbers = (uint16_t *)(at + (UINT64_C(1) << nbits));
-    const struct room room = {nbits, at, numbers,
-                              (uint32_t *)(numbers + (UINT64_C(1) << nbits))};
+    const struct scratch scratch = {
+        nbits, at, numbers, (uint32_t *)(numbers + (UINT64_C(1) << nbits))};
 
-    return room;
+    return scratch;
 }
 
 /* Removes repeated keys and counts each key. Returns the number of different
  * keys. */
 static uint64_t
-count(uint64_t nsamples, uint64_t *keys, const struct room *room)
+count(uint64_t nsamples, uint64_t *keys, const struct scratch *scratch)
 {
-    const uint64_t mask = (UINT64_C(1) << room->nbits) - 1;
-    uint64_t *slots = room->slots;
-    uint16_t *numbers = room->numbers;
-    uint32_t *counts = room->counts;
+    const uint64_t mask = (UINT64_C(1) << scratch->nbits) - 1;
+    uint64_t *slots = scratch->slots;
+    uint16_t *numbers = scratch->numbers;
+    uint32_t *counts = scratch->counts;
     uint64_t n = 0;
 
     /* Numbers of keys, plus one; 0: the slot is free. */
-    memset(numbers, 0, sizeof *numbers << room->nbits);
+    memset(numbers, 0, sizeof *numbers << scratch->nbits);
     for (uint64_t i = 0; i < nsamples; i++) {
         const uint64_t key = keys[i];
-        uint64_t slot = terp_ranks_slot(key, room->nbits);
+        uint64_t slot = terp_ranks_slot(key, scratch->nbits);
         while (numbers[slot] != 0 && slots[slot] != key)
             slot = (slot + 1) & mask;
         if (numbers[slot] == 0) {
@@ -173,14 +173,14 @@ terp_may_be_few(const struct terp_chunk *chunk, const void *values,
                 uint64_t nvalues, uint64_t *memory)
 {
     const uint64_t nsamples = terp_few_nsamples(nvalues);
-    const struct room room = divide_room(nsamples, memory + nsamples);
+    const struct scratch scratch = divide_scratch(nsamples, memory + nsamples);
     uint64_t *keys = memory, nrepeated = 0;
 
     for (uint64_t i = 0; i < nsamples; i++)
         keys[i] = terp_few_sampled_key(chunk, values, nvalues, i);
-    const uint64_t n = count(nsamples, keys, &room);
+    const uint64_t n = count(nsamples, keys, &scratch);
     for (uint64_t i = 0; i < n; i++)
-        nrepeated += room.counts[i] > 1;
+        nrepeated += scratch.counts[i] > 1;
     return terp_ranks_estimate(nvalues, n, nrepeated) > 0;
 }
 
@@ -211,13 +211,13 @@ terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
                    bool is_pointwise, uint64_t *keys, uint64_t *memory)
 {
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
-    const struct room room = divide_room(nsamples, memory);
-    const uint64_t n = count(nsamples, keys, &room);
+    const struct scratch scratch = divide_scratch(nsamples, memory);
+    const uint64_t n = count(nsamples, keys, &scratch);
     uint64_t nrepeated = 0;
     int64_t sum = 0, ndistances = 0;
 
     for (uint64_t i = 0; i < n; i++)
-        nrepeated += room.counts[i] > 1;
+        nrepeated += scratch.counts[i] > 1;
     const uint64_t ntable = terp_ranks_estimate(nvalues, n, nrepeated);
     if (ntable == 0)
         return false;
@@ -243,13 +243,13 @@ terp_ranks_are_few(enum terp_type type, uint64_t nvalues, uint64_t *keys,
                    uint64_t *memory)
 {
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
-    const struct room room = divide_room(nsamples, memory);
-    const uint64_t n = count(nsamples, keys, &room);
-    const uint64_t ncommon = terp_ranks_ncommon(n, room.counts);
+    const struct scratch scratch = divide_scratch(nsamples, memory);
+    const uint64_t n = count(nsamples, keys, &scratch);
+    const uint64_t ncommon = terp_ranks_ncommon(n, scratch.counts);
     uint64_t nrepeated = 0;
 
     for (uint64_t i = 0; i < n; i++)
-        nrepeated += room.counts[i] > 1;
+        nrepeated += scratch.counts[i] > 1;
     const uint64_t ntable = terp_ranks_estimate(nvalues, n, nrepeated);
     if (ntable == 0)
         return false;

@@ -172,7 +172,7 @@ terp_few_sampled_key(const struct terp_chunk *chunk, const void *values,
 /* Words of memory that terp_ranks_are_few needs: slots of keys, their numbers
  * of 16 bits, and one count of 32 bits per sample. */
 static inline uint64_t
-terp_ranks_room_nwords(uint64_t nsamples)
+terp_ranks_scratch_nwords(uint64_t nsamples)
 {
     const uint64_t nslots = UINT64_C(1) << terp_ranks_slots_nbits(nsamples);
 
@@ -181,22 +181,22 @@ terp_ranks_room_nwords(uint64_t nsamples)
 
 /* Decides from the samples of a chunk of `nvalues` whether a count of all
  * values is worth its time. Changes `keys` (terp_rank_key). `memory` holds
- * terp_ranks_room_nwords. */
+ * terp_ranks_scratch_nwords. */
 bool
 terp_ranks_are_few(enum terp_type type, uint64_t nvalues, uint64_t *keys,
                    uint64_t *memory);
 
 /* Words of memory that terp_may_be_few needs. */
 static inline uint64_t
-terp_few_room_nwords(uint64_t nvalues)
+terp_few_scratch_nwords(uint64_t nvalues)
 {
     const uint64_t nsamples = terp_few_nsamples(nvalues);
 
-    return nsamples + terp_ranks_room_nwords(nsamples);
+    return nsamples + terp_ranks_scratch_nwords(nsamples);
 }
 
 /* Whether a chunk of floats may have few different values. `memory` holds
- * terp_few_room_nwords. */
+ * terp_few_scratch_nwords. */
 bool
 terp_may_be_few(const struct terp_chunk *chunk, const void *values,
                 uint64_t nvalues, uint64_t *memory);
@@ -233,10 +233,11 @@ terp_ranks_ncommon(uint64_t n, const uint32_t *counts)
 }
 
 /* Sorts n keys of `key_nbytes` bytes in ascending order. If `order` is not
- * NULL, its items are moved like the keys. `key_room` and `order_room` hold n
- * items each. */
+ * NULL, its items are moved like the keys. `key_scratch` and `order_scratch`
+ * hold n items each. */
 void
-terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys, uint64_t *key_room,
-                uint32_t *order, uint32_t *order_room);
+terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys,
+                uint64_t *key_scratch, uint32_t *order,
+                uint32_t *order_scratch);
 
 TERP_C_END

@@ -197,7 +197,7 @@ has_bursts(const struct cpu_coded_tile *tile)
 /* Whether the symbols of the next steps, at most `max_nsymbols` each, have
  * room, and bits are left. */
 static inline bool
-has_room(const struct cpu_tile_reader *reader, uint64_t max_nsymbols)
+has_space(const struct cpu_tile_reader *reader, uint64_t max_nsymbols)
 {
     return reader->i + CODEWORDS_PER_LOAD * max_nsymbols <=
                reader->tile.nsymbols &&
@@ -214,7 +214,7 @@ decode_two(struct cpu_tile_reader *one, struct cpu_tile_reader *other,
     struct cpu_tile_reader a = *one, b = *other; /* in registers */
     bool good = true;
 
-    while (good && has_room(&a, max_nsymbols) && has_room(&b, max_nsymbols)) {
+    while (good && has_space(&a, max_nsymbols) && has_space(&b, max_nsymbols)) {
         uint64_t next_a = cpu_next_bits(&a), next_b = cpu_next_bits(&b);
         for (int k = 0; k < CODEWORDS_PER_LOAD; k++) {
             good &= step(&a, &next_a);
@@ -233,7 +233,7 @@ decode_one(struct cpu_tile_reader *reader, decode_step *step,
     struct cpu_tile_reader own = *reader;
     bool good = true;
 
-    while (good && has_room(&own, max_nsymbols)) {
+    while (good && has_space(&own, max_nsymbols)) {
         uint64_t next = cpu_next_bits(&own);
         for (int k = 0; k < CODEWORDS_PER_LOAD; k++)
             good &= step(&own, &next);

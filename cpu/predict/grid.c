@@ -163,14 +163,14 @@ find_key(uint64_t n, const uint64_t *keys, uint64_t key)
 
 /* Sorts the keys of misses, each once. A table has at least one value. */
 static uint64_t
-sort_keys(struct numbering *it, uint64_t *room)
+sort_keys(struct numbering *it, uint64_t *scratch)
 {
     const int nbytes = terp_value_nbytes(it->chunk->type);
     uint64_t n = 0;
 
     if (it->nmisses == 0)
         it->keys[it->nmisses++] = terp_rank_key(it->chunk->type, nbytes, 0);
-    terp_ranks_sort(it->nmisses, nbytes, it->keys, room, NULL, NULL);
+    terp_ranks_sort(it->nmisses, nbytes, it->keys, scratch, NULL, NULL);
     for (uint64_t i = 0; i < it->nmisses; i++)
         if (i == 0 || it->keys[i] != it->keys[i - 1])
             it->keys[n++] = it->keys[i];
@@ -204,14 +204,14 @@ make_numbers(struct numbering *it, struct cpu_pool *pool,
              struct terp_found_ranks *found)
 {
     const int nbytes = terp_value_nbytes(it->chunk->type);
-    uint64_t *room = terp_cpu_memory_make(pool, (it->nmisses + 1) * 8);
+    uint64_t *scratch = terp_cpu_memory_make(pool, (it->nmisses + 1) * 8);
 
-    if (room == NULL)
+    if (scratch == NULL)
         return TERP_ERR_MEMORY;
-    const uint64_t n = sort_keys(it, room);
+    const uint64_t n = sort_keys(it, scratch);
     const uint64_t largest =
         n + ((uint64_t)it->high - (uint64_t)it->low) / it->gap;
-    terp_cpu_memory_free(pool, room);
+    terp_cpu_memory_free(pool, scratch);
     found->nnumbers = largest + 1;
     found->grid.first = it->low;
     found->grid.gap = it->gap;

@@ -152,11 +152,12 @@ make_table(struct distinct *d, const struct terp_chunk *chunk, uint64_t nvalues,
     const int nbytes = terp_value_nbytes(chunk->type);
     const int rank_nbytes = terp_rank_nbytes(d->n);
     uint32_t *order = terp_cpu_memory_make(d->pool, d->n * 3 * sizeof *order);
-    uint64_t *key_room = terp_cpu_memory_make(d->pool, d->n * sizeof *key_room);
+    uint64_t *key_scratch =
+        terp_cpu_memory_make(d->pool, d->n * sizeof *key_scratch);
     uint8_t *table = terp_cpu_memory_make(d->pool, d->n * (uint64_t)nbytes);
     uint8_t *ranks = NULL;
     uint64_t ncommon = 0;
-    bool has_memory = order != NULL && key_room != NULL && table != NULL;
+    bool has_memory = order != NULL && key_scratch != NULL && table != NULL;
 
     if (has_memory) {
         uint32_t *counts = order;
@@ -166,9 +167,10 @@ make_table(struct distinct *d, const struct terp_chunk *chunk, uint64_t nvalues,
         ncommon = terp_ranks_ncommon(d->n, counts);
         for (uint64_t i = 0; i < d->n; i++)
             order[i] = (uint32_t)i;
-        terp_ranks_sort(d->n, nbytes, d->keys, key_room, order, order + d->n);
+        terp_ranks_sort(d->n, nbytes, d->keys, key_scratch, order,
+                        order + d->n);
     }
-    terp_cpu_memory_free(d->pool, key_room);
+    terp_cpu_memory_free(d->pool, key_scratch);
     found->table = table;
     if (has_memory &&
         terp_ranks_are_worth(chunk->type, nvalues, ncommon, d->n, d->keys)) {

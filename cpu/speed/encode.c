@@ -138,7 +138,7 @@ encode_run(struct coding *coding, struct cpu_speed_work *work, uint64_t run)
 
     for (uint64_t i = first_of_run(coding, run); i < end; i++) {
         struct terp_speed_box box;
-        /* in place, where the largest tile and its room fit */
+        /* in place, where the largest tile and its padding fit */
         const bool fits = coding->cap_nbytes - at >= sizeof work->bytes &&
                           (run == 0 || i + 2 < end);
         uint8_t *tile = fits ? dst + at : work->bytes;
@@ -203,27 +203,27 @@ encode_tiles(struct cpu_pool *pool, struct coding *coding, uint64_t *nbytes_ret)
     const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(pool);
     const uint64_t most = coding->grid.ntiles / MIN_RUN_NTILES;
     const uint64_t word_nbytes = (uint64_t)coding->numbers.word_nbytes;
-    uint64_t room_nbytes = 0;
+    uint64_t buffer_nbytes = 0;
 
     coding->nruns = nworkers < most ? nworkers : most > 0 ? most : 1;
     const uint64_t run_cap = min_u64(
         coding->cap_nbytes, div_up(coding->grid.ntiles, coding->nruns) *
                                 TERP_SPEED_TILE_MAX_NBYTES(word_nbytes));
-    room_nbytes = run_cap * (coding->nruns - 1);
+    buffer_nbytes = run_cap * (coding->nruns - 1);
     uint8_t *memory = malloc(
         (size_t)(coding->nruns * (sizeof(uint8_t *) + sizeof(uint64_t))));
-    uint8_t *room = room_nbytes == 0
-                        ? NULL
-                        : terp_cpu_memory_make(pool, (size_t)room_nbytes);
+    uint8_t *buffer = buffer_nbytes == 0
+                          ? NULL
+                          : terp_cpu_memory_make(pool, (size_t)buffer_nbytes);
     coding->works = aligned_alloc(_Alignof(struct cpu_speed_work),
                                   (size_t)nworkers * sizeof *coding->works);
     enum terp_status st = TERP_ERR_MEMORY;
-    if (memory != NULL && (room != NULL || room_nbytes == 0) &&
+    if (memory != NULL && (buffer != NULL || buffer_nbytes == 0) &&
         coding->works != NULL) {
         coding->run = (uint8_t **)memory;
         coding->run_nbytes = (uint64_t *)(coding->run + coding->nruns);
         for (uint64_t run = 0; run < coding->nruns; run++) {
-            coding->run[run] = run == 0 ? NULL : room + (run - 1) * run_cap;
+            coding->run[run] = run == 0 ? NULL : buffer + (run - 1) * run_cap;
             coding->run_nbytes[run] = 0;
         }
         terp_cpu_pool_run(pool, encode_share, coding, coding->nruns, 2);
@@ -231,7 +231,7 @@ encode_tiles(struct cpu_pool *pool, struct coding *coding, uint64_t *nbytes_ret)
         st = TERP_OK;
     }
     free(coding->works);
-    terp_cpu_memory_free(pool, room);
+    terp_cpu_memory_free(pool, buffer);
     free(memory);
     return st;
 }

@@ -27,20 +27,20 @@ struct cpu_speed_numbers {
 void
 terp_cpu_speed_set_step(struct cpu_speed_numbers *numbers, uint64_t step_bits);
 
-/* Memory of a thread that codes tiles. Buffers of bytes end with room for a
+/* Memory of a thread that codes tiles. Buffers of bytes end with padding for a
  * store of 16 bytes behind a tile. */
-#define CPU_SPEED_ROOM_NBYTES 64
+#define CPU_SPEED_PADDING_NBYTES 64
 struct cpu_speed_work {
     _Alignas(64) uint64_t words[TERP_SPEED_TILE_NVALUES];
     _Alignas(64) uint64_t residuals[TERP_SPEED_TILE_NVALUES];
     _Alignas(64) uint64_t values[TERP_SPEED_NCOLUMNS];
     uint8_t widths[TERP_SPEED_NGROUPS];
     uint16_t masks[TERP_SPEED_NGROUPS]; /* exceptions: bit r is row r's */
-    uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(8) + CPU_SPEED_ROOM_NBYTES];
+    uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(8) + CPU_SPEED_PADDING_NBYTES];
 };
 
 /* Codes a tile of `values`, the chunk in the host's byte order. `dst` holds a
- * tile and its room. Returns its bytes, a multiple of 8. */
+ * tile and its padding. Returns its bytes, a multiple of 8. */
 uint64_t
 terp_cpu_speed_encode_tile_32(const struct cpu_speed_numbers *numbers,
                               const struct terp_speed_box *box,
@@ -52,20 +52,20 @@ terp_cpu_speed_encode_tile_64(const struct cpu_speed_numbers *numbers,
                               const void *values, struct cpu_speed_work *work,
                               uint8_t *dst);
 
-/* Decodes a tile to its places in `values`. `room_nbytes` bytes may be read
+/* Decodes a tile to its places in `values`. `readable_nbytes` bytes may be read
  * behind the tile. */
 enum terp_status
 terp_cpu_speed_decode_tile_32(const struct cpu_speed_numbers *numbers,
                               const struct terp_speed_box *box,
                               const uint8_t *tile, uint64_t nbytes,
-                              uint64_t room_nbytes, struct cpu_speed_work *work,
-                              void *values);
+                              uint64_t readable_nbytes,
+                              struct cpu_speed_work *work, void *values);
 enum terp_status
 terp_cpu_speed_decode_tile_64(const struct cpu_speed_numbers *numbers,
                               const struct terp_speed_box *box,
                               const uint8_t *tile, uint64_t nbytes,
-                              uint64_t room_nbytes, struct cpu_speed_work *work,
-                              void *values);
+                              uint64_t readable_nbytes,
+                              struct cpu_speed_work *work, void *values);
 
 /* The head of a tile. */
 struct cpu_speed_tile {

@@ -869,8 +869,8 @@ sum_slab(const struct terp_speed_box *box, const WORD *numbers, WORD *sums,
 enum terp_status
 DECODE_TILE(const struct cpu_speed_numbers *numbers,
             const struct terp_speed_box *box, const uint8_t *tile,
-            uint64_t nbytes, uint64_t room_nbytes, struct cpu_speed_work *work,
-            void *values)
+            uint64_t nbytes, uint64_t readable_nbytes,
+            struct cpu_speed_work *work, void *values)
 {
     WORD *unpacked = (WORD *)work->residuals, *planes = (WORD *)work->words;
     WORD sums[NCOLUMNS] = {0}, words[NCOLUMNS];
@@ -880,7 +880,7 @@ DECODE_TILE(const struct cpu_speed_numbers *numbers,
 
     if (st != TERP_OK)
         return st;
-    if (room_nbytes < CPU_SPEED_ROOM_NBYTES) {
+    if (readable_nbytes < CPU_SPEED_PADDING_NBYTES) {
         memcpy(work->bytes, tile, nbytes);
         tile = work->bytes;
     }

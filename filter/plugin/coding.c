@@ -246,7 +246,7 @@ decode(struct terp_run *run, const struct terp_coded *coded,
 
 enum terp_status
 terp_coding_decode(const struct terp_call *call, const struct terp_coded *coded,
-                   const struct terp_cd *cd, uint64_t room_nbytes,
+                   const struct terp_cd *cd, uint64_t buffer_nbytes,
                    void **values_ret, struct terp_run_result *result)
 {
     struct terp_run run;
@@ -256,14 +256,14 @@ terp_coding_decode(const struct terp_call *call, const struct terp_coded *coded,
     enum terp_status st = terp_run_begin(&call->options, result, &run);
     if (st == TERP_OK)
         st = terp_budget_hold(run.budget,
-                              terp_prepared_held_nbytes() + room_nbytes);
-    if (st == TERP_OK && room_nbytes <= SIZE_MAX)
-        values = terp_host_allocate(&call->host, room_nbytes);
+                              terp_prepared_held_nbytes() + buffer_nbytes);
+    if (st == TERP_OK && buffer_nbytes <= SIZE_MAX)
+        values = terp_host_allocate(&call->host, buffer_nbytes);
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK) {
         memset(values + coded->chunk_nbytes, 0,
-               room_nbytes - coded->chunk_nbytes);
+               buffer_nbytes - coded->chunk_nbytes);
         st = decode(&run, coded, cd, values);
         st = terp_run_end(&run, st, result);
     }

@@ -44,12 +44,12 @@ enum terp_status
 terp_coding_read(const void *src, uint64_t nbytes,
                  struct terp_coded *coded_ret);
 
-/* Decodes to memory of the host of `room_nbytes`, at least
+/* Decodes to memory of the host of `buffer_nbytes`, at least
  * coded->chunk_nbytes; the rest is 0. `cd`: the cd_values, or NULL if they are
  * not known. The caller releases *values_ret, which is NULL on an error. */
 enum terp_status
 terp_coding_decode(const struct terp_call *call, const struct terp_coded *coded,
-                   const struct terp_cd *cd, uint64_t room_nbytes,
+                   const struct terp_cd *cd, uint64_t buffer_nbytes,
                    void **values_ret, struct terp_run_result *result);
 
 /* Remembers what was decoded to `values`, if values may have lost bits: the

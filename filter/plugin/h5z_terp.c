@@ -482,14 +482,14 @@ may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
 
 /* Whether the announced chunk has the size of the dataset's chunks, as far as
  * HDF5 tells which dataset it reads: HDF5 would read beyond the end of a
- * shorter chunk, and return foreign memory. Enlarges *room_nbytes to the
+ * shorter chunk, and return foreign memory. Enlarges *buffer_nbytes to the
  * largest chunk of any dataset that may be the one. Uncompressed data is never
  * refused, because HDF5 copies such a dataset without opening it. */
 static bool
 is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
                size_t cd_nelmts, const unsigned *cd_values,
                uint64_t chunk_nbytes, uint64_t *expected_nbytes,
-               uint64_t *room_nbytes, bool *may_be_written_ret)
+               uint64_t *buffer_nbytes, bool *may_be_written_ret)
 {
     uint64_t largest_nbytes;
     const bool words_agree = *expected_nbytes == chunk_nbytes;
@@ -497,8 +497,8 @@ is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
         terp_opened_find(&call->host, words_agree, cd_nelmts, cd_values,
                          chunk_nbytes, &largest_nbytes, may_be_written_ret);
 
-    if (largest_nbytes > *room_nbytes)
-        *room_nbytes = largest_nbytes;
+    if (largest_nbytes > *buffer_nbytes)
+        *buffer_nbytes = largest_nbytes;
     if (opened != TERP_OPENED_OTHER ||
         (pass != TERP_PASS_NONE && pass != TERP_PASS_BY_MEMBER))
         return true;
@@ -529,7 +529,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
 {
     struct terp_cd cd = {.pass = TERP_PASS_NONE};
     struct terp_coded coded;
-    uint64_t expected_nbytes = 0, room_nbytes = 0;
+    uint64_t expected_nbytes = 0, buffer_nbytes = 0;
     struct terp_run_result result = {.size = sizeof result};
     const struct terp_words words = {cd_nelmts, cd_values};
     bool may_be_written = false;
@@ -546,11 +546,11 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
 
     enum terp_status st = terp_coding_read(*buf, nbytes, &coded);
     if (st == TERP_OK)
-        room_nbytes = coded.chunk_nbytes;
+        buffer_nbytes = coded.chunk_nbytes;
     if (st == TERP_OK &&
         (!may_announce(&coded.chunk, expected_nbytes, nbytes) ||
          !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values,
-                         coded.chunk_nbytes, &expected_nbytes, &room_nbytes,
+                         coded.chunk_nbytes, &expected_nbytes, &buffer_nbytes,
                          &may_be_written))) {
         REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
@@ -561,7 +561,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     }
     if (st == TERP_OK)
         st = terp_coding_decode(call, &coded, is_known ? &cd : NULL,
-                                room_nbytes, &values, &result);
+                                buffer_nbytes, &values, &result);
     if (st != TERP_OK) {
         const char *reason = terp_status_text(st);
         REPORT(call, FAILED, reason,
@@ -576,7 +576,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         say_coded(call, &result, "read", &coded, true);
     if (is_known && may_be_written)
         terp_coding_remember(&words, &cd, &coded, values);
-    exchange(call, values, room_nbytes, buf_size, buf);
+    exchange(call, values, buffer_nbytes, buf_size, buf);
     return coded.chunk_nbytes;
 }
 

@@ -61,7 +61,7 @@ cuda_session_trim(struct terp_session *session)
 /* Makes sure that the list has space for one more block. False: memory is
  * short. */
 static bool
-make_room(struct terp_session *session)
+reserve_block(struct terp_session *session)
 {
     if (session->nblocks < session->cap_nblocks)
         return true;
@@ -103,7 +103,7 @@ cuda_session_allocate(struct terp_session *session, uint64_t nbytes)
         kept->is_released = false;
         return kept->block.at;
     }
-    if (!make_room(session))
+    if (!reserve_block(session))
         return NULL;
     if (nbytes == 0)
         nbytes = 1;

@@ -289,14 +289,14 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
  * to the host. */
 enum terp_status
 cuda_streams_look(struct terp_session *session, uint64_t n,
-                  const void *const *at, const uint64_t *nbytes, uint8_t *room,
-                  const uint8_t **seen_ret)
+                  const void *const *at, const uint64_t *nbytes,
+                  uint8_t *buffer, const uint8_t **seen_ret)
 {
     const bool is_host = cuda_session_is_host(session, at[0]);
 
     for (uint64_t k = 0; k < n; k++)
         seen_ret[k] =
-            is_host ? (const uint8_t *)at[k] : room + k * TERP_LOOK_NBYTES;
+            is_host ? (const uint8_t *)at[k] : buffer + k * TERP_LOOK_NBYTES;
     if (is_host)
         return TERP_OK;
     return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
@@ -314,7 +314,7 @@ cuda_streams_look(struct terp_session *session, uint64_t n,
                 list.upload(work);
                 work.run(copy_pieces, dim3(1, (unsigned)nstreams), NTHREADS,
                          (const struct transfer *)NULL, list.on_device());
-                work.copy(room + first * TERP_LOOK_NBYTES, list.more(),
+                work.copy(buffer + first * TERP_LOOK_NBYTES, list.more(),
                           seen_nbytes);
             });
     });
@@ -531,9 +531,9 @@ cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
         return verify_on_host(n, streams, nbytes, status_ret);
     const cuda_session_list<struct cuda_sealed> list(session, n);
     /* The host verifies short streams. */
-    const cuda_host_array<uint8_t> room(n * CUDA_SHORT_NBYTES);
+    const cuda_host_array<uint8_t> buffer(n * CUDA_SHORT_NBYTES);
 
-    if (!list.is_made() || room == NULL)
+    if (!list.is_made() || buffer == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; k < n; k++)
         list.items[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
@@ -543,14 +543,14 @@ cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
             work.add(cuda_streams_verify, list.on_device(), n);
             for (uint64_t k = 0; k < n; k++)
                 if (nbytes[k] <= CUDA_SHORT_NBYTES)
-                    work.copy(room + k * CUDA_SHORT_NBYTES, streams[k],
+                    work.copy(buffer + k * CUDA_SHORT_NBYTES, streams[k],
                               nbytes[k]);
             list.download(work);
         });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         status_ret[k] =
             nbytes[k] <= CUDA_SHORT_NBYTES
-                ? terp_frame_verify(room + k * CUDA_SHORT_NBYTES, nbytes[k])
+                ? terp_frame_verify(buffer + k * CUDA_SHORT_NBYTES, nbytes[k])
             : list.items[k].is_bad ? TERP_ERR_CHECKSUM
                                    : TERP_OK;
     return st;

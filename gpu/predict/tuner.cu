@@ -546,7 +546,8 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const uint64_t room = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
+    const uint64_t staging_nbytes =
+        batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
     struct tune_grid grid;
     /* Many chunks keep the device busy with one block per class. */
     unsigned most_parts =
@@ -554,7 +555,7 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
     cudaError_t error = cudaSuccess;
 
     while (assign_blocks(batch, most_parts, &grid) * TUNE_COSTS_NWORDS * 4 >
-               room &&
+               staging_nbytes &&
            most_parts > 1)
         most_parts /= 2;
     if (grid.nblocks > 0)

@@ -482,15 +482,15 @@ sorting_moves_numbers_along(void **state)
     enum {
         N = 5000
     };
-    static uint64_t keys[N], key_room[N];
-    static uint32_t order[N], order_room[N];
+    static uint64_t keys[N], key_scratch[N];
+    static uint32_t order[N], order_scratch[N];
 
     (void)state;
     for (uint32_t i = 0; i < N; i++) {
         keys[i] = terp_field_mix(i % 4000) >> 24;
         order[i] = i;
     }
-    terp_ranks_sort(N, 8, keys, key_room, order, order_room);
+    terp_ranks_sort(N, 8, keys, key_scratch, order, order_scratch);
     for (uint32_t i = 0; i < N; i++) {
         assert_true(keys[i] == terp_field_mix(order[i] % 4000) >> 24);
         assert_true(i == 0 || keys[i - 1] < keys[i] ||

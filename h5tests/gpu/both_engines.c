@@ -126,7 +126,7 @@ is_nan(enum terp_type type, uint64_t bits)
 }
 
 static void
-compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
+compare_decoders(const void *src, uint64_t src_nbytes, uint64_t readable_nbytes,
                  int nthreads)
 {
     /* A stream without a readable frame is always refused. */
@@ -141,7 +141,7 @@ compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
 
     (void)terp_decoded_chunk(src, src_nbytes, &chunk);
     nbytes = terp_chunk_nbytes(&chunk);
-    if (chunk.type == TERP_BYTES || nbytes > room_nbytes)
+    if (chunk.type == TERP_BYTES || nbytes > readable_nbytes)
         return;
     uint8_t *expected = take_memory(nbytes);
     void *dst = take_memory(nbytes);

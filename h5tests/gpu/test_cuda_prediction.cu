@@ -246,9 +246,9 @@ check_escapes(struct bench *b, void *words)
 {
     struct cuda_chunk *state = &b->state[0];
     const size_t nbytes = (size_t)b->stages->value_nbytes;
-    const uint64_t room_nbytes = b->nbytes + 32;
-    uint8_t *section = (uint8_t *)malloc(room_nbytes);
-    struct writer writer = {section, section + room_nbytes, false};
+    const uint64_t readable_nbytes = b->nbytes + 32;
+    uint8_t *section = (uint8_t *)malloc(readable_nbytes);
+    struct writer writer = {section, section + readable_nbytes, false};
     const bool lorenzo = state->prediction == TERP_PREDICTION_LORENZO;
     struct cpu_prediction cpu;
     uint64_t nescapes = 0;
