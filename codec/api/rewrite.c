@@ -466,9 +466,9 @@ encode_with_one_value(const struct rewrite *rewrite, void *dst,
 }
 
 static enum terp_status
-encode_again(struct rewrite *rewrite, const void *stream,
-             uint64_t stream_nbytes, void *dst, uint64_t *nbytes,
-             bool *is_rewrite_ret)
+encode_rewritten(struct rewrite *rewrite, const void *stream,
+                 uint64_t stream_nbytes, void *dst, uint64_t *nbytes,
+                 bool *is_rewrite_ret)
 {
     enum terp_status st =
         decode(rewrite, stream, stream_nbytes, rewrite->before);
@@ -524,8 +524,8 @@ terp_do_rewrite_encode(struct terp_run *run, const struct terp_params *params,
         rewrite.before == NULL || rewrite.decoded == NULL ||
                 rewrite.rounded == NULL || rewrite.other == NULL
             ? TERP_ERR_MEMORY
-            : encode_again(&rewrite, stream, stream_nbytes, dst, dst_nbytes_ret,
-                           is_rewrite_ret);
+            : encode_rewritten(&rewrite, stream, stream_nbytes, dst,
+                               dst_nbytes_ret, is_rewrite_ret);
     terp_release(allocator, rewrite.before);
     terp_release(allocator, rewrite.decoded);
     terp_release(allocator, rewrite.rounded);

@@ -16,7 +16,7 @@
 #include "codec/model/repeats.h"
 
 /* Chunks of a batch that are encoded a second time, as a batch. */
-struct again {
+struct retry {
     struct terp_batch batch;
     const void **src;
     void **dst;
@@ -26,29 +26,29 @@ struct again {
 };
 
 static bool
-make_again(const struct terp_coder *coder, const struct terp_batch *batch,
+make_retry(const struct terp_coder *coder, const struct terp_batch *batch,
            uint64_t n, const uint64_t *at, const struct terp_params *params,
-           struct again *again)
+           struct retry *retry)
 {
     const uint64_t stride =
         terp_aligned_nbytes(terp_encode_bound(batch->source.chunk));
 
-    again->src = terp_items_allocate(n, 2 * sizeof(void *) + sizeof(uint64_t));
-    again->buffer = terp_coder_allocate(coder, n * stride);
-    if (again->src == NULL || again->buffer == NULL)
+    retry->src = terp_items_allocate(n, 2 * sizeof(void *) + sizeof(uint64_t));
+    retry->buffer = terp_coder_allocate(coder, n * stride);
+    if (retry->src == NULL || retry->buffer == NULL)
         return false;
-    again->dst = (void **)(again->src + n);
-    again->nbytes = (uint64_t *)(again->dst + n);
+    retry->dst = (void **)(retry->src + n);
+    retry->nbytes = (uint64_t *)(retry->dst + n);
     for (uint64_t k = 0; k < n; k++) {
-        again->src[k] = batch->source.src[at[k]];
-        again->dst[k] = again->buffer + k * stride;
+        retry->src[k] = batch->source.src[at[k]];
+        retry->dst[k] = retry->buffer + k * stride;
     }
-    again->batch =
-        (struct terp_batch){batch->source, again->dst, again->nbytes};
-    again->batch.source.params = params;
-    again->batch.source.bounds = NULL;
-    again->batch.source.n = n;
-    again->batch.source.src = again->src;
+    retry->batch =
+        (struct terp_batch){batch->source, retry->dst, retry->nbytes};
+    retry->batch.source.params = params;
+    retry->batch.source.bounds = NULL;
+    retry->batch.source.n = n;
+    retry->batch.source.src = retry->src;
     return true;
 }
 
@@ -56,23 +56,23 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
  * CPU is left as a whole. */
 static enum terp_status
 keep_smaller(const struct terp_coder *coder, const struct terp_batch *batch,
-             const uint64_t *at, struct again *again)
+             const uint64_t *at, struct retry *retry)
 {
     uint64_t nkept = 0;
 
-    for (uint64_t k = 0; k < again->batch.source.n; k++) {
-        const uint64_t nbytes = again->nbytes[k];
+    for (uint64_t k = 0; k < retry->batch.source.n; k++) {
+        const uint64_t nbytes = retry->nbytes[k];
         if (nbytes == TERP_LEFT_NBYTES)
             batch->nbytes[at[k]] = nbytes;
         if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, at[k]))
             continue;
         batch->nbytes[at[k]] = nbytes;
-        again->src[nkept] = again->dst[k];
-        again->dst[nkept] = batch->dst[at[k]];
-        again->nbytes[nkept++] = nbytes;
+        retry->src[nkept] = retry->dst[k];
+        retry->dst[nkept] = batch->dst[at[k]];
+        retry->nbytes[nkept++] = nbytes;
     }
-    return coder->engine->copy(coder->session, nkept, again->dst, again->src,
-                               again->nbytes);
+    return coder->engine->copy(coder->session, nkept, retry->dst, retry->src,
+                               retry->nbytes);
 }
 
 static enum terp_status
@@ -80,15 +80,15 @@ encode_portion(const struct terp_coder *coder, const struct terp_batch *batch,
                uint64_t n, const uint64_t *at, const struct terp_params *params,
                terp_batch_encoder *encode)
 {
-    struct again again = {.buffer = NULL};
+    struct retry retry = {.buffer = NULL};
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (make_again(coder, batch, n, at, params, &again))
-        st = encode(coder, &again.batch);
+    if (make_retry(coder, batch, n, at, params, &retry))
+        st = encode(coder, &retry.batch);
     if (st == TERP_OK)
-        st = keep_smaller(coder, batch, at, &again);
-    terp_coder_release(coder, again.buffer);
-    free(again.src);
+        st = keep_smaller(coder, batch, at, &retry);
+    terp_coder_release(coder, retry.buffer);
+    free(retry.src);
     return st;
 }
 

@@ -65,8 +65,8 @@ code_part(struct terp_session *session, const struct cuda_call *call,
 }
 
 static enum terp_status
-code_again(struct terp_session *session, const struct cuda_call *call,
-           struct order *orders)
+decode_orders(struct terp_session *session, const struct cuda_call *call,
+              struct order *orders)
 {
     enum terp_status st = TERP_OK;
 
@@ -178,7 +178,7 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 /* Decodes the streams that the first call has left because of their form or
  * domain. */
 static enum terp_status
-decode_again(struct terp_session *session, const struct cuda_call *call)
+decode_left(struct terp_session *session, const struct cuda_call *call)
 {
     const uint64_t n = call->nchunks;
     const cuda_host_array<struct order> orders(n);
@@ -205,7 +205,7 @@ decode_again(struct terp_session *session, const struct cuda_call *call)
         if (order->is_wanted)
             session->device->form_seen[call->chunk->type] = order->form;
     }
-    return code_again(session, call, orders);
+    return decode_orders(session, call, orders);
 }
 
 enum terp_status
@@ -215,6 +215,6 @@ cuda_decode(struct terp_session *session, struct cuda_call *call)
     enum terp_status st = cuda_call_do(session, call);
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
         if (call->status[i] == TERP_ERR_DEVICE)
-            return decode_again(session, call);
+            return decode_left(session, call);
     return st;
 }

@@ -348,7 +348,7 @@ code_in_forms(const struct attempt *attempt)
 
 /* Codes each chunk in the form that the first attempt has found for it. */
 static enum terp_status
-code_again(const struct attempt *attempt)
+code_in_known_forms(const struct attempt *attempt)
 {
     return code_by_form(attempt, 0, [=](uint64_t k) {
         return attempt->encoding->chunks[attempt->at[k]].found.form;
@@ -508,7 +508,7 @@ cuda_encoding_encode(struct terp_encoding *encoding,
     const struct attempt attempt = {encoding, plan, n, at, dst, nbytes_ret};
     const bool is_first = !encoding->has_begun;
     enum terp_status st =
-        is_first ? code_in_forms(&attempt) : code_again(&attempt);
+        is_first ? code_in_forms(&attempt) : code_in_known_forms(&attempt);
 
     encoding->has_begun = true;
     for (uint64_t k = 0; st == TERP_OK && k < n; k++) {

@@ -205,8 +205,8 @@ struct cuda_chunk {
     double own_min, own_max;
     uint64_t own_fills[TERP_NFILLS];
     unsigned long long least_key; /* complement of the least magnitude's bits */
-    bool measures_again; /* a fill value was the least magnitude: read again */
-    enum cuda_form form; /* the form that suits the chunk */
+    bool needs_remeasure; /* a fill value was the least magnitude: read again */
+    enum cuda_form form;  /* the form that suits the chunk */
     struct terp_magnitudes magnitudes;
     struct terp_pointwise how;
     struct terp_pointwise_head head;           /* decode: too */

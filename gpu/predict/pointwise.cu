@@ -40,20 +40,20 @@ nblocks_for(const struct cuda_batch *batch)
 /* ---- the form of a chunk ---- */
 
 /* The most blocks of a launch that usually has nothing to do. */
-#define AGAIN_MAX_NBLOCKS 512
+#define REMEASURE_MAX_NBLOCKS 512
 
 /* Finds the least magnitude again, without the fill values, if a fill value had
- * it. Grid: x = up to AGAIN_MAX_NBLOCKS, y = chunks. A thread takes every
+ * it. Grid: x = up to REMEASURE_MAX_NBLOCKS, y = chunks. A thread takes every
  * gridDim.x * NTHREADS-th value. No shared memory. */
 template <typename V>
 static __global__ void
-__launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS) remeasure(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
     const V *values = carried_values<V>(batch, chunk);
     V least = value_traits<V>::MAX;
 
-    if (chunk.status != TERP_OK || !chunk.measures_again)
+    if (chunk.status != TERP_OK || !chunk.needs_remeasure)
         return;
     const fill_words<V> fills = fills_of<V>(chunk.own_fills);
     for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
@@ -335,8 +335,8 @@ launch_code(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    launches.add(measure_again<V>,
-                 min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+    launches.add(remeasure<V>,
+                 min_u64(nblocks_for(batch), REMEASURE_MAX_NBLOCKS), NTHREADS);
     launches.add(choose_form<V>, 1, 1);
     launches.add(code_values<V, C, form>, nblocks_for(batch), NTHREADS);
     launches.add(finish_coded<V, C, form>, 1, 1);

@@ -217,8 +217,8 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     for (int i = 0; i < TERP_NFILLS; i++) {
         chunk.own_fills[i] = range.fills[i];
         if (((word_of<T>)range.fills[i] & ~sign) == ~chunk.least_key)
-            chunk.measures_again = true;
+            chunk.needs_remeasure = true;
     }
-    if (chunk.measures_again)
+    if (chunk.needs_remeasure)
         chunk.least_key = 0;
 }

@@ -599,14 +599,14 @@ blend_value(const volatile struct sampled_class &cls,
 /* ---- runs ---- */
 
 /* Samples all runs of a block: consecutive threads take consecutive values of
- * the runs. The first runs are already in s_runs, unless `again` is set and not
- * all runs fit. again: the same values have been sampled before, so they do not
- * count as further samples. */
+ * the runs. The first runs are already in s_runs, unless `is_repeat` is set and
+ * not all runs fit. is_repeat: the same values have been sampled before, so
+ * they do not count as further samples. */
 template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
-            struct sampled_run s_runs[TUNE_MAX_NRUNS], bool again,
+            struct sampled_run s_runs[TUNE_MAX_NRUNS], bool is_repeat,
             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
@@ -621,7 +621,7 @@ sample_runs(const volatile struct sampled_class &cls,
     for (unsigned first = 0; first < all; first += TUNE_MAX_NRUNS) {
         unsigned nruns = min((unsigned)TUNE_MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
-        if (first > 0 || (again && all > TUNE_MAX_NRUNS)) {
+        if (first > 0 || (is_repeat && all > TUNE_MAX_NRUNS)) {
             __syncthreads();
             find_runs(cls, first, s_runs);
             __syncthreads();
@@ -642,39 +642,39 @@ sample_runs(const volatile struct sampled_class &cls,
         }
     }
     nsampled = __reduce_add_sync(FULL_WARP_MASK, nsampled);
-    if (threadIdx.x % 32 == 0 && !again)
+    if (threadIdx.x % 32 == 0 && !is_repeat)
         atomicAdd(&s_found->nsampled, nsampled);
 }
 
-/* Samples a class, by averages or, with `blends`, by blending. again: see
+/* Samples a class, by averages or, with `blends`, by blending. is_repeat: see
  * sample_runs. */
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[TUNE_MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
-             bool blends, bool again, uint32_t *s_histograms,
+             bool blends, bool is_repeat, uint32_t *s_histograms,
              struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
     if (blends && nodd == 2)
-        sample_runs<2, true>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<2, true>(cls, source, k, s_runs, is_repeat, s_histograms,
                              s_found);
     else if (blends)
-        sample_runs<3, true>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<3, true>(cls, source, k, s_runs, is_repeat, s_histograms,
                              s_found);
     else if (nodd == 1)
-        sample_runs<1, false>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<1, false>(cls, source, k, s_runs, is_repeat, s_histograms,
                               s_found);
     else if (nodd == 2)
-        sample_runs<2, false>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<2, false>(cls, source, k, s_runs, is_repeat, s_histograms,
                               s_found);
     else if (nodd == 3)
-        sample_runs<3, false>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<3, false>(cls, source, k, s_runs, is_repeat, s_histograms,
                               s_found);
     else
-        sample_runs<4, false>(cls, source, k, s_runs, again, s_histograms,
+        sample_runs<4, false>(cls, source, k, s_runs, is_repeat, s_histograms,
                               s_found);
 }
 

@@ -7,7 +7,7 @@
  * its bytes. */
 template <typename Word> struct encoding_memory {
     alignas(16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
-    struct block_scan<int, SPEED_NTHREADS> scan, scan_again;
+    struct block_scan<int, SPEED_NTHREADS> scan, exceptions_scan;
     unsigned long long sums[SPEED_NTHREADS / 32];
     unsigned long long place;
     Word base, other;
@@ -185,7 +185,7 @@ take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
         it.s.other = group[first * SPEED_NCOLUMNS];
     const bool is_mixed = state_of_group(same, it.nrows) == TERP_SPEED_MIXED;
     const int before_group = scan_block(
-        it.s.scan_again,
+        it.s.exceptions_scan,
         __popc(mask ^ same) + (is_mixed ? EXCEPTIONS_MIXED : 0), &all);
     if ((all & EXCEPTIONS_NLISTED) > TERP_SPEED_MAX_NLISTED) {
         take_bits(job, chunk, s);
