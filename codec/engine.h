@@ -258,9 +258,9 @@ struct terp_assembly {
  * A device cannot encode everything that the format allows. */
 #define TERP_LEFT_NBYTES UINT64_MAX
 
-/* The most bytes that look() shows. They suffice to read the head of an inner
+/* The most bytes that peek() shows. They suffice to read the head of an inner
  * stream (codec/format/held.h). */
-#define TERP_LOOK_NBYTES 256
+#define TERP_PEEK_NBYTES 256
 
 /* The functions of an engine. A function that returns a status returns
  * TERP_ERR_MEMORY if memory is short; only a device returns TERP_ERR_DEVICE. A
@@ -322,9 +322,9 @@ struct terp_engine {
                                      void *const *dst, uint64_t *nbytes_ret);
 
     /* Makes the first nbytes[k] bytes at each address at[k] visible to the
-     * host; nbytes[k] is at most TERP_LOOK_NBYTES. seen_ret[k] is at[k] itself
-     * or points into `buffer`, which has TERP_LOOK_NBYTES for each k. */
-    enum terp_status (*look)(struct terp_session *session, uint64_t n,
+     * host; nbytes[k] is at most TERP_PEEK_NBYTES. seen_ret[k] is at[k] itself
+     * or points into `buffer`, which has TERP_PEEK_NBYTES for each k. */
+    enum terp_status (*peek)(struct terp_session *session, uint64_t n,
                              const void *const *at, const uint64_t *nbytes,
                              uint8_t *buffer, const uint8_t **seen_ret);
 

@@ -107,7 +107,7 @@ terp_cpu_gather(struct terp_session *session, const struct terp_coarse *coarse,
 /* ---- streams ---- */
 
 enum terp_status
-terp_cpu_look(struct terp_session *session, uint64_t n, const void *const *at,
+terp_cpu_peek(struct terp_session *session, uint64_t n, const void *const *at,
               const uint64_t *nbytes, uint8_t *buffer, const uint8_t **seen_ret)
 {
     (void)session;

@@ -10,8 +10,8 @@
 #include "codec/format/ranks.h"
 #include "codec/format/references.h"
 
-_Static_assert(TERP_LOOK_NBYTES >= TERP_HELD_HEAD_NBYTES,
-               "One look tells of a part.");
+_Static_assert(TERP_PEEK_NBYTES >= TERP_HELD_HEAD_NBYTES,
+               "One peek shows the head of a part.");
 
 /* ---- lists of streams ---- */
 
@@ -155,12 +155,12 @@ read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
         if (!has_more(it, i))
             continue;
         at[n] = holder->next;
-        nbytes[n++] = min_u64(holder->left_nbytes, TERP_LOOK_NBYTES);
+        nbytes[n++] = min_u64(holder->left_nbytes, TERP_PEEK_NBYTES);
     }
     const enum terp_status st =
         n == 0
             ? TERP_OK
-            : coder->engine->look(coder->session, n, at, nbytes, buffer, seen);
+            : coder->engine->peek(coder->session, n, at, nbytes, buffer, seen);
     for (uint64_t i = 0, k = 0; st == TERP_OK && i < it->n; i++)
         if (has_more(it, i))
             it->status[i] = read_part(&it->holders[i], seen[k++]);
@@ -173,7 +173,7 @@ read_holders(struct holders *it, const struct terp_open_stream *streams)
     const size_t n = (size_t)it->n;
     uint8_t *memory =
         terp_items_allocate(it->n, sizeof(void *) + sizeof(uint64_t) +
-                                       sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+                                       sizeof(uint8_t *) + TERP_PEEK_NBYTES);
     enum terp_status st = TERP_OK;
 
     const uint64_t most = max_nparts(&streams[0].frame);
@@ -707,7 +707,7 @@ terp_frames_read(const struct terp_coder *coder, uint64_t n,
                  struct terp_open_stream *streams_ret)
 {
     uint8_t *memory = terp_items_allocate(
-        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_PEEK_NBYTES);
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (memory == NULL)
@@ -715,8 +715,8 @@ terp_frames_read(const struct terp_coder *coder, uint64_t n,
     uint64_t *head_nbytes = (uint64_t *)memory;
     const uint8_t **seen = (const uint8_t **)(head_nbytes + n);
     for (uint64_t k = 0; k < n; k++)
-        head_nbytes[k] = min_u64(nbytes[k], TERP_LOOK_NBYTES);
-    st = coder->engine->look(coder->session, n, streams, head_nbytes,
+        head_nbytes[k] = min_u64(nbytes[k], TERP_PEEK_NBYTES);
+    st = coder->engine->peek(coder->session, n, streams, head_nbytes,
                              (uint8_t *)(seen + n), seen);
     for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
         struct terp_open_stream *stream = &streams_ret[k];

@@ -92,16 +92,16 @@ keep_holders(struct left *left)
     const struct terp_coder *coder = left->coder;
     const size_t n = (size_t)left->n;
     uint8_t *memory = terp_items_allocate(
-        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_PEEK_NBYTES);
 
     if (memory == NULL)
         return TERP_ERR_MEMORY;
     uint64_t *nbytes = (uint64_t *)memory;
     const uint8_t **seen = (const uint8_t **)(nbytes + n);
     for (uint64_t k = 0; k < left->n; k++)
-        nbytes[k] = min_u64(left->nbytes[k], TERP_LOOK_NBYTES);
+        nbytes[k] = min_u64(left->nbytes[k], TERP_PEEK_NBYTES);
     const enum terp_status st =
-        coder->engine->look(coder->session, left->n, left->src, nbytes,
+        coder->engine->peek(coder->session, left->n, left->src, nbytes,
                             (uint8_t *)(seen + n), seen);
     for (uint64_t k = 0; st == TERP_OK && k < left->n; k++)
         left->status[k] = read_frame(left, k, seen[k]);

@@ -24,7 +24,7 @@ make_table(void)
     table.encode = cuda_encoding_encode;
     table.end = cuda_encoding_end;
     table.encode_speed = cuda_speed_encode;
-    table.look = cuda_streams_look;
+    table.peek = cuda_streams_peek;
     table.decode = cuda_streams_decode;
     table.decode_whole = cuda_streams_decode_whole;
     table.verify = cuda_streams_verify_whole;

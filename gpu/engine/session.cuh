@@ -309,7 +309,7 @@ table_function<decltype(terp_engine::forget)> cuda_search_forget;
 
 /* streams.cu */
 table_function<decltype(terp_engine::assemble)> cuda_streams_assemble;
-table_function<decltype(terp_engine::look)> cuda_streams_look;
+table_function<decltype(terp_engine::peek)> cuda_streams_peek;
 table_function<decltype(terp_engine::decode)> cuda_streams_decode;
 table_function<decltype(terp_engine::decode_whole)> cuda_streams_decode_whole;
 table_function<decltype(terp_engine::verify)> cuda_streams_verify_whole;

@@ -1,4 +1,4 @@
-/* Functions of the engine's table that assemble, look at, decode and verify
+/* Functions of the engine's table that assemble, peek at, decode and verify
  * streams. */
 #include <string.h>
 
@@ -288,7 +288,7 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
 /* Gathers the wanted bytes in one block of device memory, then copies the block
  * to the host. */
 enum terp_status
-cuda_streams_look(struct terp_session *session, uint64_t n,
+cuda_streams_peek(struct terp_session *session, uint64_t n,
                   const void *const *at, const uint64_t *nbytes,
                   uint8_t *buffer, const uint8_t **seen_ret)
 {
@@ -296,25 +296,25 @@ cuda_streams_look(struct terp_session *session, uint64_t n,
 
     for (uint64_t k = 0; k < n; k++)
         seen_ret[k] =
-            is_host ? (const uint8_t *)at[k] : buffer + k * TERP_LOOK_NBYTES;
+            is_host ? (const uint8_t *)at[k] : buffer + k * TERP_PEEK_NBYTES;
     if (is_host)
         return TERP_OK;
     return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
-        const uint64_t seen_nbytes = nstreams * TERP_LOOK_NBYTES;
+        const uint64_t seen_nbytes = nstreams * TERP_PEEK_NBYTES;
         const cuda_session_list<struct piece> list(session, nstreams,
                                                    seen_nbytes);
         if (!list.is_made())
             return TERP_ERR_MEMORY;
         for (uint64_t k = 0; k < nstreams; k++)
             list.items[k] = {(const uint8_t *)at[first + k],
-                             list.more() + k * TERP_LOOK_NBYTES,
+                             list.more() + k * TERP_PEEK_NBYTES,
                              nbytes[first + k]};
         return cuda_session_do(
-            session, "looking at streams", [&](cuda_work &work) {
+            session, "reading the heads of streams", [&](cuda_work &work) {
                 list.upload(work);
                 work.run(copy_pieces, dim3(1, (unsigned)nstreams), NTHREADS,
                          (const struct transfer *)NULL, list.on_device());
-                work.copy(buffer + first * TERP_LOOK_NBYTES, list.more(),
+                work.copy(buffer + first * TERP_PEEK_NBYTES, list.more(),
                           seen_nbytes);
             });
     });
