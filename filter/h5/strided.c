@@ -43,7 +43,7 @@ struct reading {
 /* Whether the codec's chunk has the dims of HDF5's chunk, apart from dims of
  * 1. */
 static bool
-dims_are_those_of_chunks(const struct terp_h5_block *block)
+has_dims_of_chunks(const struct terp_h5_block *block)
 {
     const struct terp_chunk *chunk = &block->cd.chunk;
     int i = 0;
@@ -71,7 +71,7 @@ terp_h5_strided_step(const struct terp_h5_block *block,
 {
     uint64_t all = MAX_STEP;
 
-    if (!dims_are_those_of_chunks(block))
+    if (!has_dims_of_chunks(block))
         return 1;
     for (int d = 0; d < block->rank; d++) {
         const hsize_t chunk = block->chunk[d], start = strided->start[d];

@@ -178,7 +178,7 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
     struct cuda_stream_kinds kinds = {};
 
     if (!call->src_on_host)
-        return batch->slot->saw;
+        return batch->slot->last_kinds;
     for (uint64_t i = 0; i < batch->n; i++) {
         const uint64_t at = batch->first + i;
         const int coding = peek_frame(call, at, TERP_FRAME_CODING_AT);
@@ -219,7 +219,7 @@ decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
 
 /* The kinds of streams that the kernels have found in a batch. */
 static struct cuda_stream_kinds
-seen_kinds(const struct in_flight *batch)
+kinds_of_batch(const struct in_flight *batch)
 {
     const struct cuda_chunk *chunks = batch->slot->batch.h_chunks;
     struct cuda_stream_kinds kinds = {};
@@ -247,10 +247,10 @@ await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
     cudaError_t error = cudaStreamSynchronize(slot->stream);
     if (error != cudaSuccess || call->src_on_host)
         return error;
-    slot->saw = seen_kinds(batch);
-    if ((!slot->saw.ratio || slot->batch.coding == TERP_CODING_RATIO) &&
-        (!slot->saw.low_bits || slot->batch.may_have_low_bits) &&
-        (!slot->saw.lossless || slot->batch.may_be_lossless))
+    slot->last_kinds = kinds_of_batch(batch);
+    if ((!slot->last_kinds.ratio || slot->batch.coding == TERP_CODING_RATIO) &&
+        (!slot->last_kinds.low_bits || slot->batch.may_have_low_bits) &&
+        (!slot->last_kinds.lossless || slot->batch.may_be_lossless))
         return error;
     error = start(device, call, batch);
     return error == cudaSuccess ? cudaStreamSynchronize(slot->stream) : error;

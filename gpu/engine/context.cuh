@@ -71,7 +71,8 @@ struct cuda_slot {
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout; /* [2], the second one of a lattice */
     bool has_layout;              /* the device has a copy of h_layout */
-    struct cuda_stream_kinds saw; /* kinds in the last batch that was decoded */
+    struct cuda_stream_kinds
+        last_kinds; /* kinds in the last batch that was decoded */
     struct cuda_sequence sequence[2]; /* by batch.decodes */
 };
 
@@ -108,10 +109,10 @@ struct terp_cuda_device {
     /* By type: the form of streams in device memory for which a batch was last
      * decoded a second time, and of integers for which one was last encoded a
      * second time. The next batch tries this form first. */
-    std::atomic<enum cuda_form> form_seen[TERP_NTYPES];
+    std::atomic<enum cuda_form> last_form[TERP_NTYPES];
     /* Whether the streams that were last decoded have coding SPEED: the next
      * batch is taken for such streams first. */
-    std::atomic<bool> saw_speed;
+    std::atomic<bool> last_had_speed;
 
     /* Protects the members below. A thread that has taken a slot uses it
      * without the mutex, except `busy`; is_lost is read without it. */

@@ -139,7 +139,7 @@ form_of_streams(const struct terp_cuda_device *device,
     }
     return terp_type_is_integer(type) ? cuda_form_of_integers(device, type)
            : on_host                  ? CUDA_VALUES
-                                      : device->form_seen[type].load();
+                                      : device->last_form[type].load();
 }
 
 /* The order for a stream that the first call has left: wanted if the stream is
@@ -203,7 +203,7 @@ decode_left(struct terp_session *session, const struct cuda_call *call)
         *order = order_of_frame(call, (const uint8_t *)left.dst[k],
                                 left.src_nbytes[k]);
         if (order->is_wanted)
-            session->device->form_seen[call->chunk->type] = order->form;
+            session->device->last_form[call->chunk->type] = order->form;
     }
     return decode_orders(session, call, orders);
 }

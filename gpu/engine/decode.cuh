@@ -10,7 +10,7 @@ static inline enum cuda_form
 cuda_form_of_integers(const struct terp_cuda_device *device,
                       enum terp_type type)
 {
-    const enum cuda_form seen = device->form_seen[type].load();
+    const enum cuda_form seen = device->last_form[type].load();
 
     return cuda_form_is_of_integers(seen) ? seen
            : terp_part_nbytes(type) <= 4  ? CUDA_INTS_F32

@@ -342,7 +342,7 @@ code_in_forms(const struct attempt *attempt)
         });
     for (uint64_t k = 0; st == TERP_OK && k < attempt->n; k++)
         if (terp_type_is_integer(type) && encoding->seen[k].form != expected)
-            encoding->session->device->form_seen[type] = encoding->seen[k].form;
+            encoding->session->device->last_form[type] = encoding->seen[k].form;
     return st;
 }
 

@@ -449,7 +449,7 @@ decode_speed_first(struct terp_session *session, struct cuda_call *call)
         cuda_speed_decode(session, call->chunk, false, call->nchunks, call->src,
                           call->src_nbytes, call->dst, call->status, &any);
 
-    session->device->saw_speed = any;
+    session->device->last_had_speed = any;
     if (st != TERP_OK)
         return st;
     if (!rest.is_made())
@@ -473,7 +473,7 @@ expects_speed(const struct terp_session *session, const struct cuda_call *call)
     return cuda_session_is_host(session, first)
                ? call->src_nbytes[0] > TERP_FRAME_DIMS_AT &&
                      first[TERP_FRAME_CODING_AT] == TERP_CODING_SPEED
-               : session->device->saw_speed.load();
+               : session->device->last_had_speed.load();
 }
 
 enum terp_status
@@ -506,7 +506,7 @@ cuda_streams_decode_whole(struct terp_session *session,
         return st;
     st = cuda_speed_decode(session, chunk, false, n, src, nbytes, dst,
                            status_ret, &any);
-    session->device->saw_speed = any;
+    session->device->last_had_speed = any;
     return st;
 }
 
