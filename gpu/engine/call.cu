@@ -452,7 +452,7 @@ static enum terp_status
 try_call(struct terp_session *session, struct cuda_call *call)
 {
     struct terp_cuda_device *device = session->device;
-    const char *what = call->params != NULL ? "encoding" : "decoding";
+    const char *action = call->params != NULL ? "encoding" : "decoding";
     struct in_flight batches[NSTEPS] = {};
     int n = 1, at = 0;
 
@@ -463,7 +463,7 @@ try_call(struct terp_session *session, struct cuda_call *call)
         error = run_batches(device, call, batches, n, &at);
     }
     enum terp_status st =
-        cuda_device_judge(device, batches[at].slot, what, error);
+        cuda_device_judge(device, batches[at].slot, action, error);
     for (int i = 0; i < n; i++) {
         if (batches[i].n > 0) /* not finished: wait until nothing writes */
             cuda_slot_await(batches[i].slot);

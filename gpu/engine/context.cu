@@ -15,11 +15,11 @@
 
 static thread_local char reason[256];
 
-/* Sets the text that says why the thread's last call failed: "what: why". */
+/* Sets the text that says why the thread's last call failed: "action: why". */
 static void
-set_reason(const char *what, const char *why)
+set_reason(const char *action, const char *why)
 {
-    snprintf(reason, sizeof reason, "%s: %s", what, why);
+    snprintf(reason, sizeof reason, "%s: %s", action, why);
 }
 
 const char *
@@ -29,11 +29,11 @@ cuda_reason(void)
 }
 
 enum terp_status
-cuda_status_of(const char *what, cudaError_t error)
+cuda_status_of(const char *action, cudaError_t error)
 {
     if (error == cudaSuccess)
         return TERP_OK;
-    set_reason(what, cudaGetErrorString(error));
+    set_reason(action, cudaGetErrorString(error));
     return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
                                               : TERP_ERR_DEVICE;
 }
@@ -337,11 +337,11 @@ cuda_device_leave(struct terp_cuda_device *device,
 
 enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
-                  const char *what, cudaError_t error)
+                  const char *action, cudaError_t error)
 {
     if (error == cudaSuccess)
         return TERP_OK;
-    enum terp_status st = cuda_status_of(what, error);
+    enum terp_status st = cuda_status_of(action, error);
     cudaError_t first = cuda_slot_await(slot);
     cudaError_t now = cudaStreamSynchronize(slot->stream);
     /* After an error that has ended the context, every later call fails too. */

@@ -228,14 +228,14 @@ cuda_device_trim(struct terp_cuda_device *device);
 /* Converts an error that has not lost the device to a status, and stores its
  * text for cuda_reason. */
 enum terp_status
-cuda_status_of(const char *what, cudaError_t error);
+cuda_status_of(const char *action, cudaError_t error);
 
 /* Converts an error of a call's work in a slot to a status, and stores its text
  * for cuda_reason. After an error it waits for the slot, and marks the device
  * as lost if the slot's stream no longer works. */
 enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
-                  const char *what, cudaError_t error);
+                  const char *action, cudaError_t error);
 
 /* An array on the host that is released at the end of the scope. It equals NULL
  * if the allocation failed. */
@@ -261,11 +261,12 @@ template <typename T> class cuda_host_array
 
 /* Takes a slot, makes its stream wait for the caller's stream, calls
  * work(cuda_work &), waits for the slot's stream and gives the slot back. Work
- * is any callable; array.cu has examples. `what` names the work in messages. */
+ * is any callable; array.cu has examples. `action` names the work in messages.
+ */
 template <typename Work>
 static inline enum terp_status
 cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
-             const char *what, Work work)
+             const char *action, Work work)
 {
     return cuda_device_do(device, [&](const struct cuda_visit &visit) {
         struct cuda_slot *slot = cuda_slot_take(device, false);
@@ -274,7 +275,7 @@ cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
             struct cuda_work started = {slot->stream};
             work(started);
             started.add(cudaStreamSynchronize);
-            st = cuda_device_judge(device, slot, what, started.error);
+            st = cuda_device_judge(device, slot, action, started.error);
         }
         cuda_slot_give(device, slot);
         return st;

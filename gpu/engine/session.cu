@@ -23,11 +23,11 @@ give_released(struct terp_session *session)
 }
 
 enum terp_status
-cuda_session_settle(struct terp_session *session, const char *what,
+cuda_session_settle(struct terp_session *session, const char *action,
                     cudaError_t error)
 {
     const enum terp_status st =
-        cuda_device_judge(session->device, session->slot, what, error);
+        cuda_device_judge(session->device, session->slot, action, error);
 
     session->has_work = false;
     cuda_session_free_lists(session);

@@ -55,10 +55,10 @@ cuda_session_close(struct terp_session *session, enum terp_status st);
 bool
 cuda_session_is_host(const struct terp_session *session, const void *at);
 
-/* Ends a wait for the slot's stream, which returned `error`. `what` names the
+/* Ends a wait for the slot's stream, which returned `error`. `action` names the
  * work in messages. */
 enum terp_status
-cuda_session_settle(struct terp_session *session, const char *what,
+cuda_session_settle(struct terp_session *session, const char *action,
                     cudaError_t error);
 
 /* Waits for all work that was started. */
@@ -72,11 +72,12 @@ cuda_session_trim(struct terp_session *session);
 
 /* Starts work(cuda_work &) in the session's stream. Work is any callable. What
  * it starts may use device memory and pinned memory, but no other memory of the
- * host. `what` names the work in messages. Example: cuda_session_start(session,
- * "copying", [=](cuda_work &work) { work.copy(to, from, n); }). */
+ * host. `action` names the work in messages. Example:
+ * cuda_session_start(session, "copying", [=](cuda_work &work) { work.copy(to,
+ * from, n); }). */
 template <typename Work>
 static inline enum terp_status
-cuda_session_start(struct terp_session *session, const char *what, Work work)
+cuda_session_start(struct terp_session *session, const char *action, Work work)
 {
     struct cuda_work started = {session->slot->stream};
 
@@ -84,19 +85,19 @@ cuda_session_start(struct terp_session *session, const char *what, Work work)
     session->has_work = true;
     return started.error == cudaSuccess
                ? TERP_OK
-               : cuda_session_settle(session, what, started.error);
+               : cuda_session_settle(session, action, started.error);
 }
 
 /* Starts work(cuda_work &) and waits until it is done. */
 template <typename Work>
 static inline enum terp_status
-cuda_session_do(struct terp_session *session, const char *what, Work work)
+cuda_session_do(struct terp_session *session, const char *action, Work work)
 {
     struct cuda_work started = {session->slot->stream};
 
     work(started);
     started.add(cudaStreamSynchronize);
-    return cuda_session_settle(session, what, started.error);
+    return cuda_session_settle(session, action, started.error);
 }
 
 /* Starts work(cuda_work &). Waits until it is done unless `starts`, which is
@@ -104,10 +105,10 @@ cuda_session_do(struct terp_session *session, const char *what, Work work)
 template <typename Work>
 static inline enum terp_status
 cuda_session_start_or_do(struct terp_session *session, bool starts,
-                         const char *what, Work work)
+                         const char *action, Work work)
 {
-    return starts ? cuda_session_start(session, what, work)
-                  : cuda_session_do(session, what, work);
+    return starts ? cuda_session_start(session, action, work)
+                  : cuda_session_do(session, action, work);
 }
 
 /* Limits of a launch. A chunk or stream has a row of blocks, blockIdx.y, and
@@ -254,9 +255,9 @@ template <typename Item> class cuda_session_list
  * writes `nkeys` keys of each. Waits until all is done. */
 template <typename Run>
 static inline enum terp_status
-cuda_session_sample(struct terp_session *session, const char *what, uint64_t n,
-                    const void *const *src, uint64_t nkeys, uint64_t *keys_ret,
-                    Run run)
+cuda_session_sample(struct terp_session *session, const char *action,
+                    uint64_t n, const void *const *src, uint64_t nkeys,
+                    uint64_t *keys_ret, Run run)
 {
     const uint64_t keys_nbytes = n * nkeys * sizeof *keys_ret;
     const cuda_session_list<const void *> list(session, n, keys_nbytes);
@@ -264,7 +265,7 @@ cuda_session_sample(struct terp_session *session, const char *what, uint64_t n,
     if (!list.is_made())
         return TERP_ERR_MEMORY;
     memcpy(list.items, src, n * sizeof *src);
-    return cuda_session_do(session, what, [&](cuda_work &work) {
+    return cuda_session_do(session, action, [&](cuda_work &work) {
         list.upload(work);
         run(work, list.on_device(), (uint64_t *)list.more());
         work.copy(keys_ret, list.more(), keys_nbytes);

@@ -249,7 +249,7 @@ cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
  * first if from_nbytes is above 0, and chunks of `to` are copied to the host
  * last if to_nbytes is; at least one of the two is 0. */
 static enum terp_status
-spread(struct terp_session *session, const char *what, bool starts,
+spread(struct terp_session *session, const char *action, bool starts,
        const struct cuda_spread_shape *shape, uint64_t n,
        const void *const *from, uint64_t from_nbytes, void *const *to,
        uint64_t to_nbytes)
@@ -265,7 +265,7 @@ spread(struct terp_session *session, const char *what, bool starts,
         list.items[k] = {on_device(from, list.more(), from_stride, k),
                          (void *)on_device(to, list.more(), to_stride, k)};
     return cuda_session_start_or_do(
-        session, starts, what, [&](cuda_work &work) {
+        session, starts, action, [&](cuda_work &work) {
             upload(work, from, n, list.more(), from_stride, from_nbytes);
             list.upload(work);
             work.add(cuda_copies_spread, list.on_device(), n, shape);

@@ -56,13 +56,13 @@ tool_keep_sign_name(int keep_sign)
 }
 
 unsigned
-tool_option_name(struct argp_state *state, const char *what, const char *text,
+tool_option_name(struct argp_state *state, const char *noun, const char *text,
                  const char *(*name_of)(int))
 {
     for (int i = 0; i < TOOL_MAX_NNAMES; i++)
         if (name_of(i) != NULL && strcmp(text, name_of(i)) == 0)
             return (unsigned)i;
-    argp_error(state, "unknown %s '%s'; --help lists them", what, text);
+    argp_error(state, "unknown %s '%s'; --help lists them", noun, text);
     return 0;
 }
 
@@ -123,14 +123,14 @@ tool_option_pointwise(struct argp_state *state, const char *text)
 }
 
 int
-tool_option_count(struct argp_state *state, const char *text, const char *what,
+tool_option_count(struct argp_state *state, const char *text, const char *noun,
                   int max)
 {
     char *end;
     long count = strtol(text, &end, 10);
 
     if (end == text || *end != '\0' || count < 1 || count > max)
-        argp_error(state, "the number of %s '%s' must be 1 to %d", what, text,
+        argp_error(state, "the number of %s '%s' must be 1 to %d", noun, text,
                    max);
     return (int)count;
 }

@@ -29,9 +29,9 @@ const char *
 tool_keep_sign_name(int keep_sign);
 
 /* The number whose name is `text`, for a function like the ones above. For
- * other texts prints an error with `what` and exits. */
+ * other texts prints an error with `noun` and exits. */
 unsigned
-tool_option_name(struct argp_state *state, const char *what, const char *text,
+tool_option_name(struct argp_state *state, const char *noun, const char *text,
                  const char *(*name_of)(int));
 
 #define TOOL_HELP_PWR "Limit each value's error to X times that value"
@@ -68,9 +68,9 @@ tool_option_number(struct argp_state *state, const char *text);
 double
 tool_option_pointwise(struct argp_state *state, const char *text);
 
-/* A number of `what`, 1 to `max`; otherwise prints an error and exits. */
+/* A number of `noun`, 1 to `max`; otherwise prints an error and exits. */
 int
-tool_option_count(struct argp_state *state, const char *text, const char *what,
+tool_option_count(struct argp_state *state, const char *text, const char *noun,
                   int max);
 
 /* The bound relative to each value that keeps a number of decimal digits, 1 to

@@ -585,9 +585,9 @@ put_title(const struct section *section, uint64_t place)
 }
 
 static void
-put_trouble(struct html *html, const char *what, const char *reason)
+put_trouble(struct html *html, const char *thing, const char *reason)
 {
-    html_printf(html, "<p class=\"trouble\">No %s: ", what);
+    html_printf(html, "<p class=\"trouble\">No %s: ", thing);
     html_text(html, reason, 0);
     html_put(html, ".</p>\n");
 }
