@@ -273,18 +273,19 @@ step_of(const struct cuda_request *request)
                : 1;
 }
 
-/* Offsets of a batch's arrays in the slot's device memory. */
-struct places {
-    uint64_t layout, chunks, sign_chunks, src, dst, scratch, end;
-    uint64_t src_stride, dst_stride;
-};
-
-static struct places
-place(const struct cuda_request *request, const struct cuda_batch *batch)
+/* Points the batch and the slot to their arrays in the slot's device memory.
+ * Returns the bytes of all arrays; to learn them, d_memory may be NULL. */
+static uint64_t
+lay_out_memory(const struct cuda_request *request, struct cuda_batch *batch,
+               struct cuda_slot *slot)
 {
-    struct places p = {};
-    uint64_t at = 0, n = request->nchunks;
+    const uint64_t n = request->nchunks;
+    uint64_t at = 0;
+    const auto take = [&](uint64_t nbytes) {
+        return slot->d_memory + place_take(&at, nbytes);
+    };
 
+    slot->src_stride = slot->dst_stride = 0;
     if (request->call->host) {
         /* A stream is at most as long as a raw one: frame and values. */
         uint64_t stream =
@@ -292,48 +293,50 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
         const struct terp_chunk wanted =
             terp_coarse_chunk_of(request->call->chunk, step_of(request));
         uint64_t values = place_aligned(terp_chunk_nbytes(&wanted));
-        p.src_stride = batch->decodes ? stream : values;
-        p.dst_stride = batch->decodes ? values : stream;
+        slot->src_stride = batch->decodes ? stream : values;
+        slot->dst_stride = batch->decodes ? values : stream;
     }
-    p.layout = place_take(&at, 2 * sizeof(struct terp_layout));
-    p.chunks = place_take(&at, n * sizeof(struct cuda_chunk));
-    p.sign_chunks = place_take(&at, cuda_form_may_have_signs(batch->form)
-                                        ? n * sizeof(struct cuda_chunk)
-                                        : 0);
-    p.src = place_take(&at, n * p.src_stride);
-    p.dst = place_take(&at, n * p.dst_stride);
-    p.scratch = place_take(&at, n * batch->at.stride);
-    p.end = at;
-    return p;
+    batch->d_layout =
+        (const struct terp_layout *)take(2 * sizeof *batch->d_layout);
+    batch->d_chunks = (struct cuda_chunk *)take(n * sizeof *batch->d_chunks);
+    batch->d_sign_chunks = (struct cuda_chunk *)take(
+        cuda_form_may_have_signs(batch->form) ? n * sizeof *batch->d_sign_chunks
+                                              : 0);
+    slot->d_src = take(n * slot->src_stride);
+    slot->d_dst = take(n * slot->dst_stride);
+    batch->d_scratch = take(n * batch->at.stride);
+    return at;
 }
 
-/* Bytes of device memory that a batch needs. */
+/* The same for the slot's pinned memory. */
 static uint64_t
-batch_nbytes(const struct cuda_request *request)
+lay_out_pinned(uint64_t nchunks, struct cuda_batch *batch,
+               struct cuda_slot *slot)
 {
+    uint64_t at = 0;
+    const auto take = [&](uint64_t nbytes) {
+        return slot->h_memory + place_take(&at, nbytes);
+    };
+
+    slot->h_layout = (struct terp_layout *)take(2 * sizeof *slot->h_layout);
+    batch->h_layout = slot->h_layout;
+    batch->h_chunks =
+        (struct cuda_chunk *)take(nchunks * sizeof *batch->h_chunks);
+    slot->h_short = take(nchunks * CUDA_SHORT_NBYTES);
+    return at;
+}
+
+/* Bytes of device memory and of pinned memory that a batch needs. */
+static uint64_t
+batch_nbytes(const struct cuda_request *request, uint64_t *h_nbytes_ret)
+{
+    struct cuda_slot none = {};
     struct terp_layout layout;
 
     terp_layout_make(domain_of(request), &layout);
     struct cuda_batch batch = describe(request, &layout);
-    return place(request, &batch).end;
-}
-
-/* Offsets of a batch's arrays in the slot's pinned memory. */
-struct host_places {
-    uint64_t layout, chunks, streams, end;
-};
-
-static struct host_places
-place_on_host(uint64_t nchunks)
-{
-    struct host_places p;
-    uint64_t at = 0;
-
-    p.layout = place_take(&at, 2 * sizeof(struct terp_layout));
-    p.chunks = place_take(&at, nchunks * sizeof(struct cuda_chunk));
-    p.streams = place_take(&at, nchunks * CUDA_SHORT_NBYTES);
-    p.end = at;
-    return p;
+    *h_nbytes_ret = lay_out_pinned(request->nchunks, &batch, &none);
+    return lay_out_memory(request, &batch, &none);
 }
 
 /* ---- memory ---- */
@@ -346,6 +349,7 @@ choose_nchunks(const struct terp_cuda_device *device,
 {
     struct cuda_request one = *request;
     size_t free_nbytes, total_nbytes;
+    uint64_t h_nbytes;
 
     cudaError_t error = cudaMemGetInfo(&free_nbytes, &total_nbytes);
     if (error != cudaSuccess)
@@ -358,7 +362,7 @@ choose_nchunks(const struct terp_cuda_device *device,
     if (share_nbytes < slot->d_nbytes)
         share_nbytes = slot->d_nbytes;
     one.nchunks = 1;
-    uint64_t most = share_nbytes / batch_nbytes(&one);
+    uint64_t most = share_nbytes / batch_nbytes(&one, &h_nbytes);
     request->nchunks = most > 0 ? min_u64(most, request->nchunks) : 1;
     return cudaSuccess;
 }
@@ -390,15 +394,13 @@ cudaError_t
 cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
                   struct cuda_request *request)
 {
-    uint64_t d_nbytes = batch_nbytes(request);
-    uint64_t h_nbytes = place_on_host(request->nchunks).end;
+    uint64_t h_nbytes, d_nbytes = batch_nbytes(request, &h_nbytes);
 
     if (slot->d_nbytes < d_nbytes) {
         cudaError_t error = choose_nchunks(device, slot, request);
         if (error != cudaSuccess)
             return error;
-        d_nbytes = batch_nbytes(request);
-        h_nbytes = place_on_host(request->nchunks).end;
+        d_nbytes = batch_nbytes(request, &h_nbytes);
     }
     return slot->d_nbytes >= d_nbytes && slot->h_nbytes >= h_nbytes
                ? cudaSuccess
@@ -407,8 +409,7 @@ cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
 
 /* Copies the layouts to the device unless it has the same ones. */
 static cudaError_t
-prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2],
-               uint64_t at)
+prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2])
 {
     const size_t nbytes = 2 * sizeof *layouts;
 
@@ -419,7 +420,7 @@ prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2],
         return cudaSuccess;
     memcpy(slot->h_layout, layouts, nbytes);
     cudaError_t error =
-        cudaMemcpyAsync(slot->d_memory + at, slot->h_layout, nbytes,
+        cudaMemcpyAsync((void *)slot->batch.d_layout, slot->h_layout, nbytes,
                         cudaMemcpyHostToDevice, slot->stream);
     slot->has_layout = error == cudaSuccess;
     return error;
@@ -460,24 +461,12 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
 
     terp_layout_make(domain_of(request), &layouts[0]);
     struct cuda_batch batch = describe(request, &layouts[0]);
-    struct places p = place(request, &batch);
-    struct host_places h = place_on_host(request->nchunks);
 
-    slot->h_layout = (struct terp_layout *)(slot->h_memory + h.layout);
+    lay_out_memory(request, &batch, slot);
+    lay_out_pinned(request->nchunks, &batch, slot);
     batch.tables = device->tables;
-    batch.h_layout = slot->h_layout;
-    batch.d_layout = (const struct terp_layout *)(slot->d_memory + p.layout);
-    batch.d_chunks = (struct cuda_chunk *)(slot->d_memory + p.chunks);
-    batch.d_sign_chunks = (struct cuda_chunk *)(slot->d_memory + p.sign_chunks);
-    batch.d_scratch = slot->d_memory + p.scratch;
-    batch.h_chunks = (struct cuda_chunk *)(slot->h_memory + h.chunks);
-    slot->h_short = slot->h_memory + h.streams;
-    slot->d_src = slot->d_memory + p.src;
-    slot->d_dst = slot->d_memory + p.dst;
-    slot->src_stride = p.src_stride;
-    slot->dst_stride = p.dst_stride;
     slot->batch = batch;
     if (batch.decoding.nskipped > 0)
         describe_lattice(request, slot, &layouts[1]);
-    return prepare_layout(slot, layouts, p.layout);
+    return prepare_layout(slot, layouts);
 }
