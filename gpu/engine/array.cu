@@ -162,10 +162,11 @@ cuda_array_copy(struct terp_cuda_device *device,
                 const struct terp_cuda_call *call, uint64_t n, void *const *dst,
                 const void *const *src, const uint64_t *nbytes)
 {
-    return cuda_slot_do(device, call, "copying", [=](struct cuda_work &work) {
-        for (uint64_t i = 0; i < n; i++)
-            work.copy(dst[i], src[i], nbytes[i]);
-    });
+    return cuda_session_do_alone(device, call, "copying",
+                                 [=](struct cuda_work &work) {
+                                     for (uint64_t i = 0; i < n; i++)
+                                         work.copy(dst[i], src[i], nbytes[i]);
+                                 });
 }
 
 enum terp_status
@@ -180,8 +181,8 @@ cuda_array_move(struct terp_cuda_device *device,
                   : array->value_nbytes == 8 ? move<uint64_t>
                                              : move<uint4>;
 
-    return cuda_slot_do(device, call, "moving chunks",
-                        [=](struct cuda_work &work) {
-                            work.add(start, array, first, n, src, dst, gather);
-                        });
+    return cuda_session_do_alone(
+        device, call, "moving chunks", [=](struct cuda_work &work) {
+            work.add(start, array, first, n, src, dst, gather);
+        });
 }

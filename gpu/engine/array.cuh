@@ -3,24 +3,10 @@
 #pragma once
 
 #include "codec/format/array.h"
-#include "gpu/engine/context.cuh"
+#include "gpu/engine/session.cuh"
 
-bool
-cuda_array_has(struct terp_cuda_device *device, const void *at);
-
-enum terp_status
-cuda_array_allocate(struct terp_cuda_device *device, uint64_t nbytes,
-                    void **at_ret);
-void
-cuda_array_release(struct terp_cuda_device *device, void *at);
-
-enum terp_status
-cuda_array_copy(struct terp_cuda_device *device,
-                const struct terp_cuda_call *call, uint64_t n, void *const *dst,
-                const void *const *src, const uint64_t *nbytes);
-
-enum terp_status
-cuda_array_move(struct terp_cuda_device *device,
-                const struct terp_cuda_call *call,
-                const struct terp_array *array, uint64_t first, uint64_t n,
-                const void *src, void *dst, bool gather);
+table_function<decltype(terp_cuda_engine::has)> cuda_array_has;
+table_function<decltype(terp_cuda_engine::allocate)> cuda_array_allocate;
+table_function<decltype(terp_cuda_engine::release)> cuda_array_release;
+table_function<decltype(terp_cuda_engine::copy)> cuda_array_copy;
+table_function<decltype(terp_cuda_engine::move)> cuda_array_move;

@@ -149,14 +149,13 @@ struct cuda_visit {
     cudaStreamCaptureMode mode;
 };
 
-/* The functions `open` and `close` of struct terp_cuda_engine, which describes
- * them. */
-enum terp_status
-cuda_device_open(const struct terp_cuda_options *options,
-                 struct terp_cuda_device **device_ret, const char **name_ret,
-                 const char **reason_ret);
-void
-cuda_device_close(struct terp_cuda_device *device);
+/* The type of the function to which a member of a table of functions points. */
+template <typename Pointer>
+using table_function = std::remove_pointer_t<Pointer>;
+
+/* struct terp_cuda_engine describes these functions. */
+table_function<decltype(terp_cuda_engine::open)> cuda_device_open;
+table_function<decltype(terp_cuda_engine::close)> cuda_device_close;
 
 /* Makes the device's context current in the calling thread. TERP_ERR_DEVICE:
  * the device is lost. */
@@ -259,27 +258,6 @@ template <typename T> class cuda_host_array
     }
 };
 
-/* Takes a slot, makes its stream wait for the caller's stream, calls
- * work(cuda_work &), waits for the slot's stream and gives the slot back. Work
- * is any callable; array.cu has examples. `action` names the work in messages.
- */
-template <typename Work>
-static inline enum terp_status
-cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
-             const char *action, Work work)
-{
-    return cuda_device_do(device, [&](const struct cuda_visit &visit) {
-        struct cuda_slot *slot = cuda_slot_take(device, false);
-        enum terp_status st = cuda_slot_follow(device, &visit, slot, call);
-        if (st == TERP_OK) {
-            struct cuda_work started = {slot->stream};
-            work(started);
-            started.add(cudaStreamSynchronize);
-            st = cuda_device_judge(device, slot, action, started.error);
-        }
-        cuda_slot_give(device, slot);
-        return st;
-    });
-}
+/* The reason why the last call of the thread failed. */
 const char *
 cuda_reason(void);

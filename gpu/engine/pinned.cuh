@@ -4,11 +4,9 @@
 
 #include "gpu/engine/context.cuh"
 
-enum terp_status
-cuda_pinned_allocate(struct terp_cuda_device *device, uint64_t *nbytes,
-                     void **at_ret);
-void
-cuda_pinned_release(struct terp_cuda_device *device, void *at, uint64_t nbytes);
+table_function<decltype(terp_cuda_engine::allocate_pinned)>
+    cuda_pinned_allocate;
+table_function<decltype(terp_cuda_engine::release_pinned)> cuda_pinned_release;
 
 /* Frees the blocks that are kept for later calls. */
 void

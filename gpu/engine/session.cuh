@@ -100,6 +100,21 @@ cuda_session_do(struct terp_session *session, const char *action, Work work)
     return cuda_session_settle(session, action, started.error);
 }
 
+/* Does work(cuda_work &) in a session of its own. array.cu has examples. */
+template <typename Work>
+static inline enum terp_status
+cuda_session_do_alone(struct terp_cuda_device *device,
+                      const struct terp_cuda_call *where, const char *action,
+                      Work work)
+{
+    struct terp_session *session;
+    const enum terp_status st = cuda_session_open(device, where, &session);
+
+    return st == TERP_OK ? cuda_session_close(
+                               session, cuda_session_do(session, action, work))
+                         : st;
+}
+
 /* Starts work(cuda_work &). Waits until it is done unless `starts`, which is
  * for work as in cuda_session_start. */
 template <typename Work>
@@ -143,10 +158,6 @@ cuda_session_grid(uint64_t n, uint64_t nitems, uint64_t block_nitems)
 }
 
 /* ---- functions of the table ---- */
-
-/* The type of the function to which a member of the table points. */
-template <typename Pointer>
-using table_function = std::remove_pointer_t<Pointer>;
 
 table_function<decltype(terp_engine::allocate)> cuda_session_allocate;
 table_function<decltype(terp_engine::release)> cuda_session_release;
