@@ -97,7 +97,8 @@ static bool
 take_of(struct vol_ahead *ahead, size_t nwords, const unsigned *words,
         const void *values, void *stream, uint64_t *nbytes_ret)
 {
-    if (nwords != ahead->nwords ||
+    /* Another dataset of the call may have the same values. */
+    if (ahead->ntaken == ahead->nchunks || nwords != ahead->nwords ||
         memcmp(words, ahead->words, nwords * sizeof *words) != 0)
         return false;
     uint64_t number = find(ahead, values);
