@@ -9,6 +9,7 @@
 #include "codec/compose/ranks.h"
 #include "codec/compose/references.h"
 #include "codec/compose/speed.h"
+#include "codec/compose/tight.h"
 #include "codec/compose/trials.h"
 #include "codec/model/columns.h"
 #include "codec/model/grid.h"
@@ -218,6 +219,8 @@ encode_others(const struct terp_coder *coder, const struct terp_batch *batch,
     enum terp_status st = terp_trials_encode(coder, &plain, facts);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++)
         st = encode_composed(coder, batch, i, &facts[i]);
+    if (st == TERP_OK)
+        st = terp_tight_choose(coder, batch, facts);
     const uint64_t nlisted =
         st == TERP_OK ? list_lossless(batch, facts, at) : 0;
     if (nlisted > 0)

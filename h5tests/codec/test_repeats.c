@@ -1,6 +1,7 @@
 /* Values that repeat others, and dimensions along which values do not change,
  * under bounds above 0. Streams become smaller, and every value keeps its
  * bound. doc/format.md, "References" and "Copies". */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -397,6 +398,73 @@ few_near_values_are_coded_under_the_bound(void **state)
     free(values);
 }
 
+/* What a lossless stream makes use of, and a stream under a bound does not. */
+enum tight {
+    TIGHT_SLICES, /* slices of whole steps, each from a value of its own */
+    TIGHT_LAND,   /* one value between all others fills long runs */
+    TIGHT_NEITHER
+};
+
+/* The last place of values from 1024 to 2047. */
+static double
+unit_of(enum terp_type type)
+{
+    return type == TERP_FLOAT64 ? 0x1p-42 : 0x1p-13;
+}
+
+/* Two waves in 9 slices, with noise of some hundred units in the last place. */
+static uint8_t *
+make_tight(const struct terp_chunk *chunk, enum tight tight)
+{
+    const double unit = unit_of(chunk->type);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+    const uint64_t n = chunk_nvalues(chunk);
+
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t slice = i / (n / 9);
+        const double wave =
+            sin((double)(i % 61) / 10) + cos(3 * (double)i / (double)n);
+        const double noise = (double)(terp_field_mix(i) % 601) * unit;
+        double x = 1500 + 200 * wave + noise;
+        if (tight == TIGHT_SLICES)
+            x = floor(x / (64 * unit)) * 64 * unit +
+                (double)(terp_field_mix(slice) % 4096) * unit;
+        if (tight == TIGHT_LAND)
+            x = i / 40 % 3 == 0 ? 0 : x - 1500;
+        value_put(chunk, values, i, value_to_bits(chunk->type, x));
+    }
+    return values;
+}
+
+/* A step of some units in the last place: a lossless stream may be smaller. It
+ * is larger where values have neither of these structures, except in float64,
+ * whose codes have more bits than splines have. */
+static void
+tight_bounds_take_no_more_than_without_a_loss(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {9, 40, 61}},
+        {TERP_FLOAT64, true, false, 2, {360, 61}},
+        {TERP_COMPLEX64, false, false, 1, {9 * 2440}}};
+    static const double nulps[] = {40, 2, 40};
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (enum tight tight = 0; tight <= TIGHT_NEITHER; tight++) {
+            const struct terp_chunk *chunk = &shapes[s];
+            struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+            uint8_t *values = make_tight(chunk, tight);
+            const uint64_t exact = nbytes_under(&params, chunk, values);
+            params.bound = nulps[tight] / 2 * unit_of(chunk->type);
+            const uint64_t nbytes = nbytes_under(&params, chunk, values);
+            if (tight != TIGHT_NEITHER)
+                assert_true(nbytes <= exact + exact / 49);
+            else if (chunk->type != TERP_FLOAT64)
+                assert_true(nbytes + nbytes / 8 < exact);
+            free(values);
+        }
+}
+
 /* Nothing follows the number of references: its error is found before the
  * missing bytes. */
 static void
@@ -455,6 +523,7 @@ main(void)
         cmocka_unit_test(other_chunks_are_coded_plainly),
         cmocka_unit_test(few_far_values_take_no_more_than_without_a_loss),
         cmocka_unit_test(few_near_values_are_coded_under_the_bound),
+        cmocka_unit_test(tight_bounds_take_no_more_than_without_a_loss),
         cmocka_unit_test(number_of_references_is_checked_first),
         cmocka_unit_test(copies_of_no_bytes_are_cut_short),
     };
