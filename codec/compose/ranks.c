@@ -50,8 +50,11 @@ keep(struct part *part, const void *buffer, uint64_t nbytes)
                : terp_coder_copy(coder, part->stream, buffer, nbytes);
 }
 
+/* Encodes a part, and keeps its stream if it is smaller. `trial` is the only
+ * attempt; NULL: all attempts that are worth it, and references. */
 static enum terp_status
-encode_part(struct part *part, const struct terp_params *params)
+encode_part(struct part *part, const struct terp_params *params,
+            const struct terp_trial *trial)
 {
     const struct terp_coder *coder = part->coder;
     void *buffer = terp_coder_allocate(coder, terp_encode_bound(&part->chunk));
@@ -59,15 +62,16 @@ encode_part(struct part *part, const struct terp_params *params)
     const struct terp_batch batch = {{.chunk = &part->chunk,
                                       .params = params,
                                       .is_part = true,
-                                      .wants_more = true,
+                                      .wants_more = trial == NULL,
                                       .n = 1,
                                       .src = &part->values},
                                      &buffer,
                                      &nbytes};
-    struct terp_facts facts;
-    enum terp_status st = buffer == NULL
-                              ? TERP_ERR_MEMORY
-                              : terp_trials_encode(coder, &batch, &facts);
+    struct terp_facts facts = {.may_repeat = false};
+    enum terp_status st = buffer == NULL ? TERP_ERR_MEMORY
+                          : trial == NULL
+                              ? terp_trials_encode(coder, &batch, &facts)
+                              : terp_trial_encode(coder, &batch, trial);
 
     if (st == TERP_OK)
         st = encode_repeats(part, &batch, &facts);
@@ -76,6 +80,22 @@ encode_part(struct part *part, const struct terp_params *params)
         st = keep(part, buffer, nbytes);
     terp_coder_release(coder, buffer);
     return st;
+}
+
+/* Encodes ranks as lines. Long stretches of one rank fill more tiles with zeros
+ * where tiles are stretches of lines. */
+static enum terp_status
+encode_lines(struct part *part, const struct terp_params *params)
+{
+    const struct terp_trial trial = {
+        terp_domain_split(&part->chunk, part->chunk.rank - 1),
+        TERP_PREDICTOR_LORENZO, params->pipeline};
+
+    return part->chunk.stack || part->chunk.rank == 1 ||
+                   !terp_ranks_ask_for_lines(terp_chunk_nvalues(&part->chunk),
+                                             part->nbytes)
+               ? TERP_OK
+               : encode_part(part, params, &trial);
 }
 
 /* Encodes ranks with both predictors. Ranks are less smooth than values, and an
@@ -89,13 +109,13 @@ encode_ranks(struct part *part, const struct terp_params *params)
     enum terp_status st = TERP_OK;
 
     if (params->effort == TERP_EFFORT_BEST)
-        return encode_part(part, params);
+        return encode_part(part, params, NULL);
     for (size_t i = 0;
          st == TERP_OK && i < sizeof predictors / sizeof *predictors; i++) {
         own.predictor = predictors[i];
-        st = encode_part(part, &own);
+        st = encode_part(part, &own, NULL);
     }
-    return st;
+    return st == TERP_OK ? encode_lines(part, &own) : st;
 }
 
 /* ---- a chunk ---- */
@@ -162,7 +182,7 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
             found->grid.number_nbytes > 0 ? found->grid.number_nbytes
                                           : terp_rank_nbytes(found->ntable));
         parts[k].values = *values[k];
-        st = k == TERP_RANKS_TABLE ? encode_part(&parts[k], &params)
+        st = k == TERP_RANKS_TABLE ? encode_part(&parts[k], &params, NULL)
                                    : encode_ranks(&parts[k], &params);
         if (parts[k].nbytes > 0) { /* the values are no longer needed */
             terp_coder_release(coder, *values[k]);

@@ -58,16 +58,11 @@ attempt(struct trials *trials, const struct terp_plan *plan, uint64_t n,
                                          trials->nbytes, facts_ret);
 }
 
-/* Encodes all chunks in their own shape. TERP_EFFORT_BEST makes this stream
- * also for chunks whose facts name a domain that is surely better. */
+/* Makes the first attempt at all chunks. */
 static enum terp_status
-attempt_all(struct trials *trials)
+attempt_whole(struct trials *trials, const struct terp_plan *plan)
 {
     const struct terp_batch *batch = trials->batch;
-    const struct terp_params *params = batch->source.params;
-    const struct terp_plan plan = {
-        {*batch->source.chunk, params->predictor, params->pipeline},
-        params->effort != TERP_EFFORT_BEST};
 
     for (uint64_t i = 0; i < batch->source.n; i++) {
         trials->at[i] = i;
@@ -75,10 +70,24 @@ attempt_all(struct trials *trials)
         trials->cap_nbytes[i] = terp_stored_nbytes(batch->source.chunk);
     }
     const enum terp_status st =
-        attempt(trials, &plan, batch->source.n, trials->facts);
+        attempt(trials, plan, batch->source.n, trials->facts);
     for (uint64_t i = 0; st == TERP_OK && i < batch->source.n; i++)
         batch->nbytes[i] = trials->nbytes[i];
     return st;
+}
+
+/* Encodes all chunks in their own shape. TERP_EFFORT_BEST makes this stream
+ * also for chunks whose facts name a domain that is surely better. */
+static enum terp_status
+attempt_all(struct trials *trials)
+{
+    const struct terp_source *source = &trials->batch->source;
+    const struct terp_params *params = source->params;
+    const struct terp_plan plan = {
+        {*source->chunk, params->predictor, params->pipeline},
+        params->effort != TERP_EFFORT_BEST};
+
+    return attempt_whole(trials, &plan);
 }
 
 /* Whether a trial of Lorenzo with `huffman` may follow a trial of Lorenzo. */
@@ -303,5 +312,28 @@ terp_trials_encode(const struct terp_coder *coder,
         coder->engine->end(trials.encoding);
     }
     free(trials.orders);
+    return st;
+}
+
+enum terp_status
+terp_trial_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch,
+                  const struct terp_trial *trial)
+{
+    const struct terp_plan plan = {*trial, false};
+    struct terp_facts *facts =
+        terp_items_allocate(batch->source.n, sizeof *facts);
+    struct trials trials = {.coder = coder, .batch = batch, .facts = facts};
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (facts != NULL && make_arrays(&trials))
+        st = coder->engine->begin(coder->session, &batch->source,
+                                  &trials.encoding);
+    if (st == TERP_OK) {
+        st = attempt_whole(&trials, &plan);
+        coder->engine->end(trials.encoding);
+    }
+    free(trials.orders);
+    free(facts);
     return st;
 }

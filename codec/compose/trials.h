@@ -10,3 +10,9 @@ enum terp_status
 terp_trials_encode(const struct terp_coder *coder,
                    const struct terp_batch *batch,
                    struct terp_facts *facts_ret);
+
+/* Encodes chunks once, as `trial` says. */
+enum terp_status
+terp_trial_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch,
+                  const struct terp_trial *trial);

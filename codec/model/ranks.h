@@ -232,6 +232,14 @@ terp_ranks_ncommon(uint64_t n, const uint32_t *counts)
     return first + second;
 }
 
+/* Whether ranks are coded as lines, too: where they take at most a quarter of a
+ * bit each, most tiles hold few codes but zeros. */
+static inline bool
+terp_ranks_ask_for_lines(uint64_t nvalues, uint64_t nbytes)
+{
+    return nbytes > 0 && nbytes <= nvalues / 32;
+}
+
 /* Sorts n keys of `key_nbytes` bytes in ascending order. If `order` is not
  * NULL, its items are moved like the keys. `key_scratch` and `order_scratch`
  * hold n items each. */

@@ -132,8 +132,11 @@ all_bits_come_back(void **state)
 
 /* ---- numbers of values ---- */
 
+/* Reads the frame of an inner stream, and returns the number of values in the
+ * table. */
 static uint64_t
-ntable_of(const struct terp_stream *stream)
+read_part(const struct terp_stream *stream, enum terp_ranks_part wanted,
+          struct terp_frame *frame_ret)
 {
     struct terp_frame frame;
     struct terp_held held;
@@ -144,12 +147,23 @@ ntable_of(const struct terp_stream *stream)
     assert_int_equal(
         terp_frame_read(stream->bytes, stream->nbytes, &frame, &nbytes),
         TERP_OK);
+    uint64_t at = (uint64_t)nbytes;
     terp_held_begin(&frame, &held);
-    assert_int_equal(terp_held_read(&held, stream->bytes + nbytes,
-                                    stream->nbytes - (uint64_t)nbytes, &part,
-                                    &read_nbytes),
-                     TERP_OK);
+    for (int i = 0; i <= (int)wanted; i++, at += read_nbytes)
+        assert_int_equal(terp_held_read(&held, stream->bytes + at,
+                                        stream->nbytes - at, &part,
+                                        &read_nbytes),
+                         TERP_OK);
+    *frame_ret = part.frame;
     return held.ntable;
+}
+
+static uint64_t
+ntable_of(const struct terp_stream *stream)
+{
+    struct terp_frame frame;
+
+    return read_part(stream, TERP_RANKS_TABLE, &frame);
 }
 
 static void
@@ -174,6 +188,42 @@ tables_have_all_values(void **state)
             const struct terp_stream stream =
                 check_as("table", &lossless, &chunk, values, TERP_CODING_RANKS);
             assert_int_equal(ntable_of(&stream), nlevels[n]);
+            free(stream.bytes);
+            free(values);
+        }
+}
+
+/* Categories that fill large regions, and others that take turns. */
+static void
+ranks_of_regions_are_lines(void **state)
+{
+    const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 2, {300, 300}},
+        {TERP_INT32, false, false, 3, {20, 100, 100}},
+        {TERP_FLOAT64, false, false, 1, {90000}}};
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (int regions = 0; regions < 2; regions++) {
+            const struct terp_chunk *chunk = &shapes[s];
+            const uint64_t nrow = chunk->dims[chunk->rank - 1];
+            uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+            struct terp_frame frame;
+            for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+                const uint64_t x = i % nrow, y = i / nrow % 300;
+                const uint64_t far = (x * x + 2 * y * y) / 20000;
+                value_put(
+                    chunk, values, i,
+                    few_bits(chunk->type, regions ? far % 5 : few_level(5, i)));
+            }
+            const struct terp_stream stream = check_as(
+                "regions", &lossless, chunk, values, TERP_CODING_RANKS);
+            read_part(&stream, TERP_RANKS_RANKS, &frame);
+            assert_true(frame.domain.stack == (regions && chunk->rank > 1));
+            if (frame.domain.stack) {
+                assert_int_equal(frame.domain.rank, 2);
+                assert_int_equal(frame.domain.dims[1], nrow);
+            }
             free(stream.bytes);
             free(values);
         }
@@ -535,6 +585,7 @@ main(void)
         cmocka_unit_test(few_values_of_all_types_come_back_by_their_ranks),
         cmocka_unit_test(all_bits_come_back),
         cmocka_unit_test(tables_have_all_values),
+        cmocka_unit_test(ranks_of_regions_are_lines),
         cmocka_unit_test(other_chunks_stay_version_1),
         cmocka_unit_test(bounds_that_lose_nothing_have_ranks),
         cmocka_unit_test(version_2_can_be_forbidden),
