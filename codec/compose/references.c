@@ -28,46 +28,39 @@ chunk_of(const struct referring *referring, enum terp_references_part part)
                                  referring->found.nreferences);
 }
 
-/* Allocates a stream of just the size of the part's, and copies it from
- * `buffer`. A list that does not become smaller is stored; if the values do not
- * become smaller, the chunk gets no stream with references. */
+/* Keeps a part's stream in memory of its own size, if it is the smallest so
+ * far. */
 static enum terp_status
-take_part(struct referring *referring, enum terp_references_part part,
-          const void *values, const void *buffer, uint64_t nbytes)
+keep_stream(struct referring *referring, enum terp_references_part part,
+            const void *buffer, uint64_t nbytes)
 {
     const struct terp_coder *coder = referring->coder;
-    void *stream = NULL;
-    enum terp_status st = TERP_OK;
+    struct terp_coded_part *coded = &referring->part[part];
+    void **stream = &referring->stream[part];
 
-    if (nbytes > 0) {
-        stream = terp_coder_allocate(coder, nbytes);
-        st = stream == NULL ? TERP_ERR_MEMORY
-                            : terp_coder_copy(coder, stream, buffer, nbytes);
-    }
-    referring->is_coded &= nbytes > 0 || part != TERP_REFERENCES_VALUES;
-    referring->stream[part] = stream;
-    referring->part[part] =
-        (struct terp_coded_part){nbytes > 0 ? stream : values, nbytes};
-    return st;
+    if (nbytes == 0 || (*stream != NULL && nbytes >= coded->stream_nbytes))
+        return TERP_OK;
+    terp_coder_release(coder, *stream);
+    *stream = terp_coder_allocate(coder, nbytes);
+    if (*stream == NULL)
+        return TERP_ERR_MEMORY;
+    *coded = (struct terp_coded_part){*stream, nbytes};
+    return terp_coder_copy(coder, *stream, buffer, nbytes);
 }
 
 static enum terp_status
-encode_part(struct referring *referring, enum terp_references_part part)
+encode_by(struct referring *referring, enum terp_references_part part,
+          const struct terp_params *params, void *buffer)
 {
-    const struct terp_coder *coder = referring->coder;
     const struct terp_source *whole = &referring->batch->source;
-    const struct terp_found_references *found = &referring->found;
     const struct terp_chunk chunk = chunk_of(referring, part);
-    const struct terp_params params = terp_references_params(
-        whole->params, !terp_type_is_integer(whole->chunk->type),
-        referring->bound, found->marker, part);
-    const void *const values[] = {found->distances, found->differences,
-                                  found->values};
-    void *buffer = terp_coder_allocate(coder, terp_encode_bound(&chunk));
+    const void *const values[] = {referring->found.distances,
+                                  referring->found.differences,
+                                  referring->found.values};
     uint64_t nbytes = 0;
     const struct terp_batch batch = {
         {.chunk = &chunk,
-         .params = &params,
+         .params = params,
          .limits = part == TERP_REFERENCES_VALUES ? whole->limits : NULL,
          .is_part = true,
          .n = 1,
@@ -75,15 +68,70 @@ encode_part(struct referring *referring, enum terp_references_part part)
         &buffer,
         &nbytes};
     struct terp_facts facts;
+    enum terp_status st = terp_trials_encode(referring->coder, &batch, &facts);
 
-    enum terp_status st = buffer == NULL
-                              ? TERP_ERR_MEMORY
-                              : terp_trials_encode(coder, &batch, &facts);
-    referring->is_left = nbytes == TERP_LEFT_NBYTES;
-    if (referring->is_left)
-        referring->is_coded = false;
+    if (st == TERP_OK && nbytes == TERP_LEFT_NBYTES)
+        referring->is_left = true;
     else if (st == TERP_OK)
-        st = take_part(referring, part, values[part], buffer, nbytes);
+        st = keep_stream(referring, part, buffer, nbytes);
+    return st;
+}
+
+/* The predictor that the stream of the values does not have; AUTO if there is
+ * none, or if another predictor is not worth a trial. */
+static enum terp_status
+find_other_predictor(const struct referring *referring,
+                     const struct terp_params *params,
+                     enum terp_predictor *other_ret)
+{
+    const struct terp_coder *coder = referring->coder;
+    const void *at = referring->stream[TERP_REFERENCES_VALUES];
+    const uint64_t nbytes = TERP_FRAME_PREDICTION_AT + 1;
+    uint8_t buffer[TERP_PEEK_NBYTES];
+    const uint8_t *seen;
+
+    *other_ret = TERP_PREDICTOR_AUTO;
+    if (at == NULL ||
+        !terp_references_try_both(params, referring->batch->source.chunk))
+        return TERP_OK;
+    const enum terp_status st =
+        coder->engine->peek(coder->session, 1, &at, &nbytes, buffer, &seen);
+    if (st == TERP_OK)
+        *other_ret = terp_other_predictor((enum terp_prediction)(
+            seen[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREDICTION));
+    return st;
+}
+
+/* Encodes a part. A list that does not become smaller is stored; if the values
+ * do not become smaller, the chunk gets no stream with references. */
+static enum terp_status
+encode_part(struct referring *referring, enum terp_references_part part)
+{
+    const struct terp_coder *coder = referring->coder;
+    const struct terp_source *whole = &referring->batch->source;
+    const struct terp_found_references *found = &referring->found;
+    const struct terp_chunk chunk = chunk_of(referring, part);
+    const void *const values[] = {found->distances, found->differences,
+                                  found->values};
+    struct terp_params params = terp_references_params(
+        whole->params, !terp_type_is_integer(whole->chunk->type),
+        referring->bound, found->marker, part);
+    void *buffer = terp_coder_allocate(coder, terp_encode_bound(&chunk));
+    enum terp_status st = buffer == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    enum terp_predictor other = TERP_PREDICTOR_AUTO;
+
+    referring->part[part] = (struct terp_coded_part){values[part], 0};
+    if (st == TERP_OK)
+        st = encode_by(referring, part, &params, buffer);
+    if (st == TERP_OK && part == TERP_REFERENCES_VALUES)
+        st = find_other_predictor(referring, &params, &other);
+    if (st == TERP_OK && other != TERP_PREDICTOR_AUTO) {
+        params.predictor = other;
+        st = encode_by(referring, part, &params, buffer);
+    }
+    if (referring->is_left || (part == TERP_REFERENCES_VALUES &&
+                               referring->part[part].stream_nbytes == 0))
+        referring->is_coded = false;
     terp_coder_release(coder, buffer);
     return st;
 }
