@@ -148,6 +148,7 @@ struct terp_facts {
     enum terp_domain_verdict verdict;
     bool huffman_may_be_smaller; /* terp_huffman_may_be_smaller */
     bool lorenzo_may_be_smaller; /* terp_lorenzo_may_be_smaller */
+    bool splines_may_be_smaller; /* terp_splines_may_be_smaller */
     /* Only if source.wants_more, and only for chunks for which other streams
      * are possible: the bound, absolute or relative to each value; the fill
      * values; the dimensions along which all values are copies; whether values

@@ -137,12 +137,18 @@ find_order(const struct trials *trials, uint64_t i, int round)
     int n = terp_trials_make(&coded, source->chunk, facts->is_open,
                              &facts->domain, facts->verdict, list);
     if (facts->lorenzo_may_be_smaller)
-        n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
-                                    source->params->pipeline, list, n);
+        n = terp_trials_add(source->chunk, facts->verdict,
+                            TERP_PREDICTOR_LORENZO, source->params->pipeline,
+                            list, n);
     if (facts->huffman_may_be_smaller ||
         both_may_be_smaller(source->params, facts))
-        n = terp_trials_add_lorenzo(source->chunk, facts->verdict,
-                                    TERP_PIPELINE_HUFFMAN, list, n);
+        n = terp_trials_add(source->chunk, facts->verdict,
+                            TERP_PREDICTOR_LORENZO, TERP_PIPELINE_HUFFMAN, list,
+                            n);
+    if (facts->splines_may_be_smaller)
+        n = terp_trials_add(source->chunk, facts->verdict,
+                            TERP_PREDICTOR_SPLINE, source->params->pipeline,
+                            list, n);
     if (round < n && (round > 0 || is_instead) &&
         is_likely(trials, i, &list[round])) {
         order->purpose = round == 0 ? INSTEAD : IF_SMALLER;

@@ -333,15 +333,25 @@ terp_lorenzo_may_be_smaller(const struct terp_params *params,
            prediction == TERP_PREDICTION_SPLINE && is_close;
 }
 
-/* Adds a trial of Lorenzo to the `n` trials, unless the first trial has another
- * domain. Returns the new number of trials. */
-static inline int
-terp_trials_add_lorenzo(const struct terp_chunk *chunk,
-                        enum terp_domain_verdict verdict,
-                        enum terp_pipeline pipeline, struct terp_trial *trials,
-                        int n)
+/* Whether a trial of splines may be smaller than the first trial of integers.
+ * `may_be`: terp_may_be_splines. */
+static inline bool
+terp_splines_may_be_smaller(const struct terp_params *params,
+                            enum terp_prediction prediction, bool may_be)
 {
-    const struct terp_trial trial = {*chunk, TERP_PREDICTOR_LORENZO, pipeline};
+    return params->effort == TERP_EFFORT_DEFAULT &&
+           params->predictor == TERP_PREDICTOR_AUTO &&
+           prediction == TERP_PREDICTION_LOSSLESS && may_be;
+}
+
+/* Adds a trial in the chunk's own shape to the `n` trials, unless the first
+ * trial has another domain. Returns the new number of trials. */
+static inline int
+terp_trials_add(const struct terp_chunk *chunk,
+                enum terp_domain_verdict verdict, enum terp_predictor predictor,
+                enum terp_pipeline pipeline, struct terp_trial *trials, int n)
+{
+    const struct terp_trial trial = {*chunk, predictor, pipeline};
 
     if (verdict == TERP_DOMAIN_TAKE)
         return n;

@@ -223,6 +223,21 @@ terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
                      spline_cost < three * nvalues;
 }
 
+/* Whether integers for which the lossless prediction was chosen may be smaller
+ * with splines, so that coding them twice pays. The estimate of splines counts
+ * the unit's bits below the symbols for each value, though tiles of small codes
+ * have fewer; where the unit is wide it is up to 1.7 times the truth. Small
+ * chunks stay as they were. */
+#define TERP_SPLINES_MIN_UNIT_NBITS 3
+static inline TERP_HOST_DEVICE bool
+terp_may_be_splines(uint64_t spline_cost, uint64_t lossless_cost,
+                    int unit_nbits, uint64_t nvalues)
+{
+    return nvalues > TERP_CLOSE_MAX_NVALUES &&
+           unit_nbits >= TERP_SPLINES_MIN_UNIT_NBITS &&
+           spline_cost / 13 * 10 < lossless_cost;
+}
+
 /* Whether the caller's choice allows a predictor. */
 static inline TERP_HOST_DEVICE bool
 terp_may_take(enum terp_predictor wanted, enum terp_prediction prediction)

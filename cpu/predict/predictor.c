@@ -69,6 +69,12 @@ terp_cpu_predictor_choose(struct cpu_prediction *prediction,
     }
     prediction->spline_cost = price[TERP_PREDICTION_SPLINE].cost;
     prediction->lorenzo_cost = price[TERP_PREDICTION_LORENZO].cost;
+    prediction->may_be_splines =
+        lossless &&
+        terp_may_be_splines(price[TERP_PREDICTION_SPLINE].cost,
+                            price[TERP_PREDICTION_LOSSLESS].cost,
+                            terp_unit_nbits(prediction->quantizer.wide),
+                            prediction->layout->nvalues);
     *prediction_ret = !lossless
                           ? terp_choose_prediction(predictor, price,
                                                    prediction->layout->nvalues)

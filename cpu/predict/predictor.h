@@ -47,6 +47,7 @@ struct cpu_prediction {
                             * terp_lorenzo_dims_are_valid */
     struct cpu_lossless lossless;
     uint64_t spline_cost, lorenzo_cost; /* encode: the estimates */
+    bool may_be_splines;                /* encode: terp_may_be_splines */
 
     /* encode: candidate steps of the lossless prediction */
     struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS];

@@ -14,6 +14,7 @@ struct cuda_found_domain {
     bool is_raw;                    /* the chunk is stored */
     bool huffman_may_be_smaller;    /* see terp_huffman_may_be_smaller */
     bool lorenzo_may_be_smaller;    /* see terp_lorenzo_may_be_smaller */
+    bool splines_may_be_smaller;    /* see terp_splines_may_be_smaller */
     struct cuda_chunk_facts device; /* as the device has found them */
     /* The search for the length of a flat chunk's rows needs the members up to
      * `carrier`. */

@@ -443,6 +443,7 @@ find_facts(const struct attempt *attempt, uint64_t k)
     facts->huffman_may_be_smaller = found->huffman_may_be_smaller;
     facts->lorenzo_may_be_smaller =
         found->lorenzo_may_be_smaller && !facts->is_exact;
+    facts->splines_may_be_smaller = found->splines_may_be_smaller;
     return st == TERP_OK && source->wants_more ? find_more(attempt, k) : st;
 }
 

@@ -102,6 +102,7 @@ struct cuda_chunk_facts {
      * dimension, with references to earlier values, lossless, or with ranks of
      * few different values. */
     bool may_be_copies, may_repeat, may_be_lossless, may_be_few;
+    bool may_be_splines;        /* of integers */
     uint64_t nscanned_specials; /* before prediction adds some */
 };
 

@@ -419,16 +419,21 @@ __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
               &tuner->choice_cost);
 }
 
-/* Whether splines cost less. */
+/* Whether splines cost less. Otherwise finds whether they are tried, too. */
 static __device__ __forceinline__ bool
-prefers_spline(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+prefers_spline(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                const struct cuda_lossless_tuner *tuner, uint64_t more_nbits)
 {
     const uint64_t cost = terp_lossless_cost_of_samples(
         tuner->choice_cost + 16 * more_nbits, tuner->choice.nsampled,
         batch.nvalues - chunk.nspecials);
 
-    return may_be_splines(batch) && chunk.spline_cost < cost;
+    if (!may_be_splines(batch))
+        return false;
+    chunk.facts.may_be_splines =
+        terp_may_be_splines(chunk.spline_cost, cost,
+                            terp_unit_nbits(chunk.model.wide), batch.nvalues);
+    return chunk.spline_cost < cost;
 }
 
 /* Writes the model. Grid: x = 1, y = chunks; one warp. The kernel triggers the

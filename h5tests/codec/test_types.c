@@ -1,6 +1,7 @@
 /* Types other than float32 and float64: bounds, exact values, extremes, and
  * damaged streams. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -273,6 +274,42 @@ scaled_integers_are_as_small_as_they_would_be_unscaled(void **state)
         free(stream.bytes);
     }
     assert_true(nbytes[1] <= nbytes[0] + 4);
+}
+
+/* Waves take more bits than symbols have. The estimate of splines is then too
+ * high, so they are tried, too. */
+static void
+smooth_integers_take_the_better_predictor(void **state)
+{
+    static const uint64_t dims[] = {260, 270};
+    static const double lengths[] = {3, 12};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_INT32, 2, dims);
+    static uint8_t values[4 * 260 * 270];
+
+    (void)state;
+    for (size_t l = 0; l < COUNT(lengths); l++) {
+        struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        uint64_t nbytes[TERP_PREDICTOR_LORENZO + 1];
+        for (uint64_t i = 0; i < dims[0] * dims[1]; i++) {
+            const double x = (double)(i % dims[1]) / lengths[l];
+            const double y = (double)(i / dims[1]) / lengths[l];
+            const double wave = sin(x) * cos(y / 1.3) + sin((x + 2 * y) / 2.1);
+            value_put(&chunk, values, i,
+                      (uint32_t)(int32_t)floor(wave * 0x1p22));
+        }
+        for (int p = 0; p <= TERP_PREDICTOR_LORENZO; p++) {
+            params.predictor = (enum terp_predictor)p;
+            struct terp_stream stream =
+                terp_case_encode(&params, &chunk, values, 1);
+            nbytes[p] = stream.nbytes;
+            free(stream.bytes);
+        }
+        assert_int_equal(nbytes[TERP_PREDICTOR_AUTO],
+                         min_u64(nbytes[TERP_PREDICTOR_SPLINE],
+                                 nbytes[TERP_PREDICTOR_LORENZO]));
+        params.predictor = TERP_PREDICTOR_AUTO;
+        check_integers("waves", &params, &chunk, values);
+    }
 }
 
 /* ---- 16-bit floats ---- */
@@ -749,6 +786,7 @@ main(void)
         cmocka_unit_test(fill_values_do_not_widen_integers),
         cmocka_unit_test(
             scaled_integers_are_as_small_as_they_would_be_unscaled),
+        cmocka_unit_test(smooth_integers_take_the_better_predictor),
         cmocka_unit_test(halves_convert_and_keep_their_order),
         cmocka_unit_test(rounded_halves_keep_every_bound),
         cmocka_unit_test(rounded_halves_of_few_binades_keep_every_bound),
