@@ -92,7 +92,8 @@ find_other_predictor(const struct referring *referring,
 
     *other_ret = TERP_PREDICTOR_AUTO;
     if (at == NULL ||
-        !terp_references_try_both(params, referring->batch->source.chunk))
+        !terp_references_try_both(params, referring->batch->source.chunk,
+                                  referring->found.nreferences))
         return TERP_OK;
     const enum terp_status st =
         coder->engine->peek(coder->session, 1, &at, &nbytes, buffer, &seen);

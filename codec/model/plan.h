@@ -228,7 +228,7 @@ terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
  * the unit's bits below the symbols for each value, though tiles of small codes
  * have fewer; where the unit is wide it is up to 1.7 times the truth. Small
  * chunks stay as they were. */
-#define TERP_SPLINES_MIN_UNIT_NBITS 3
+#define TERP_SPLINES_MIN_UNIT_NBITS 6
 static inline TERP_HOST_DEVICE bool
 terp_may_be_splines(uint64_t spline_cost, uint64_t lossless_cost,
                     int unit_nbits, uint64_t nvalues)

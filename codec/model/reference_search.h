@@ -379,16 +379,19 @@ terp_references_params(const struct terp_params *params, bool is_float,
     return own;
 }
 
-/* Whether both predictors are tried for the values. Most values that refer are
- * markers, which tell nothing of their neighbours, so estimates of the better
- * predictor are often wrong. Floats without a loss have one predictor. Smaller
- * chunks would gain about a percent; their streams stay as they were. */
+/* Whether both predictors are tried for the values: where at least half of them
+ * are markers. Markers tell nothing of their neighbours, so estimates of the
+ * better predictor are often wrong. Floats without a loss have one predictor.
+ * Smaller chunks would gain about a percent; their streams stay as they were.
+ */
 #define TERP_BOTH_MIN_NVALUES (UINT64_C(1) << 16)
 static inline bool
 terp_references_try_both(const struct terp_params *params,
-                         const struct terp_chunk *chunk)
+                         const struct terp_chunk *chunk, uint64_t nreferences)
 {
-    return terp_chunk_nvalues(chunk) >= TERP_BOTH_MIN_NVALUES &&
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+
+    return nvalues >= TERP_BOTH_MIN_NVALUES && nreferences >= nvalues / 2 &&
            params->predictor == TERP_PREDICTOR_AUTO &&
            params->effort == TERP_EFFORT_DEFAULT &&
            (terp_type_is_integer(chunk->type) || !terp_is_lossless(params));
