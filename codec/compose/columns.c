@@ -130,7 +130,7 @@ estimate_references(const struct table *table, const uint64_t *group_nbytes,
                     uint64_t *nbits_ret)
 {
     const struct terp_coder *coder = table->coder;
-    const struct terp_reference_bound bound = {table->params.bound, false};
+    const struct terp_reference_bound bound = {.bound = table->params.bound};
     const uint8_t *values = table->values;
     enum terp_status st = TERP_OK;
 

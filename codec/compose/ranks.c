@@ -27,7 +27,7 @@ static enum terp_status
 encode_repeats(const struct part *part, const struct terp_batch *batch,
                const struct terp_facts *facts)
 {
-    const struct terp_reference_bound bound = {0, false};
+    const struct terp_reference_bound bound = {.bound = 0};
     uint64_t saved_nbits;
 
     return facts->may_repeat && facts->copied == 0

@@ -8,6 +8,7 @@
 #include "codec/compose/pieces.h"
 #include "codec/compose/trials.h"
 #include "codec/format/references.h"
+#include "codec/model/lag.h"
 
 /* A chunk that is coded with references. */
 struct referring {
@@ -232,4 +233,71 @@ terp_references_encode(const struct terp_coder *coder,
     if (referring.is_left)
         batch->nbytes[i] = TERP_LEFT_NBYTES;
     return terp_leave_if_short(coder, batch, i, st);
+}
+
+/* ---- values that are about as large as earlier ones ---- */
+
+/* Finds the lag of chunk i, from a sample of consecutive values. */
+static enum terp_status
+find_lag(const struct terp_coder *coder, const struct terp_batch *batch,
+         uint64_t i, uint64_t *lag_ret)
+{
+    enum {
+        VALUE_NBYTES = 8,
+        PEEK_NVALUES = TERP_PEEK_NBYTES / VALUE_NBYTES,
+        NPEEKS = TERP_LAG_NVALUES / PEEK_NVALUES
+    };
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const uint8_t *first =
+        (const uint8_t *)batch->source.src[i] +
+        terp_lag_sample_at(terp_chunk_nvalues(chunk)) * VALUE_NBYTES;
+    uint8_t buffer[NPEEKS * TERP_PEEK_NBYTES];
+    const uint8_t *seen[NPEEKS];
+    const void *at[NPEEKS];
+    uint64_t nbytes[NPEEKS];
+    uint32_t tops[TERP_LAG_NVALUES];
+
+    for (int k = 0; k < NPEEKS; k++) {
+        at[k] = first + k * TERP_PEEK_NBYTES;
+        nbytes[k] = TERP_PEEK_NBYTES;
+    }
+    const enum terp_status st =
+        coder->engine->peek(coder->session, NPEEKS, at, nbytes, buffer, seen);
+    for (int j = 0; st == TERP_OK && j < TERP_LAG_NVALUES; j++) {
+        const uint8_t *value =
+            seen[j / PEEK_NVALUES] + j % PEEK_NVALUES * VALUE_NBYTES;
+        uint64_t bits = 0;
+        for (int b = 0; b < VALUE_NBYTES; b++)
+            bits =
+                bits << 8 | value[chunk->big_endian ? b : VALUE_NBYTES - 1 - b];
+        tops[j] = (uint32_t)(bits << 1 >> (TERP_LAG_TOP_SHIFT + 1));
+    }
+    *lag_ret = st == TERP_OK ? terp_lag_find(tops) : 0;
+    return st;
+}
+
+enum terp_status
+terp_references_encode_at_lag(const struct terp_coder *coder,
+                              const struct terp_batch *batch, uint64_t i,
+                              uint64_t *saved_nbits)
+{
+    const uint64_t before = terp_least_nbytes(batch, i);
+    uint64_t lag, found_nbits;
+
+    if (terp_is_left(batch, i) ||
+        !terp_lag_is_possible(batch->source.params, batch->source.chunk,
+                              batch->nbytes[i]))
+        return TERP_OK;
+    enum terp_status st = find_lag(coder, batch, i, &lag);
+    if (st != TERP_OK || lag == 0)
+        return st;
+    if (coder->engine->is_device) {
+        batch->nbytes[i] = TERP_LEFT_NBYTES;
+        return TERP_OK;
+    }
+    const struct terp_reference_bound bound = {.lag = lag};
+    st = terp_references_encode(coder, batch, i, bound, &found_nbits);
+    if (st == TERP_OK && terp_least_nbytes(batch, i) < before)
+        *saved_nbits = found_nbits;
+    return st;
 }

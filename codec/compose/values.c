@@ -136,12 +136,16 @@ encode_references(const struct terp_coder *coder,
                   struct terp_facts *facts)
 {
     const struct terp_reference_bound bound = {
-        facts->bound, batch->source.params->bound_mode == TERP_BOUND_POINTWISE};
+        .bound = facts->bound,
+        .of_each = batch->source.params->bound_mode == TERP_BOUND_POINTWISE};
     const uint64_t before = terp_least_nbytes(batch, i);
-    uint64_t saved_nbits;
-    const enum terp_status st =
-        terp_references_encode(coder, batch, i, bound, &saved_nbits);
+    uint64_t saved_nbits = 0;
+    enum terp_status st = TERP_OK;
 
+    if (facts->may_repeat)
+        st = terp_references_encode(coder, batch, i, bound, &saved_nbits);
+    if (st == TERP_OK)
+        st = terp_references_encode_at_lag(coder, batch, i, &saved_nbits);
     if (terp_least_nbytes(batch, i) < before) {
         facts->reference_nbits = saved_nbits;
         facts->unreferred_nbytes = before;
@@ -160,9 +164,9 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
         return TERP_OK;
     if (facts->copied != 0 && !batch->source.is_of_columns)
         return terp_copies_encode(coder, batch, i, facts, terp_values_encode);
-    return facts->may_repeat && !batch->source.has_no_references
-               ? encode_references(coder, batch, i, facts)
-               : TERP_OK;
+    return batch->source.has_no_references
+               ? TERP_OK
+               : encode_references(coder, batch, i, facts);
 }
 
 /* The chunks that may be ranks or on a grid: nothing is lost then. */

@@ -295,6 +295,9 @@ terp_reference_float(enum terp_type type, uint64_t bits)
 struct terp_reference_bound {
     double bound;
     bool of_each; /* relative to each value */
+    /* CPU, lossless: values refer to the value so far before, or to its source;
+     * 0: the search finds sources (codec/model/lag.h) */
+    uint64_t lag;
 };
 
 /* The bound of a value, a little reduced. */

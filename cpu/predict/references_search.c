@@ -7,6 +7,7 @@
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
+#include "codec/model/lag.h"
 #include "codec/model/repeats.h"
 #include "cpu/engine.h"
 #include "cpu/predict/references_find.h"
@@ -232,6 +233,32 @@ make_references(struct search *s)
     return true;
 }
 
+/* Lets values refer to the value at the lag before, or to the source of that
+ * one, where differences are short. Returns the bits that this saves. */
+static uint64_t
+refer_by_lag(const struct search *s, uint64_t stream_nbytes)
+{
+    const uint64_t lag = s->bound.lag;
+    const int value_nbits = (int)(8 * stream_nbytes / s->nvalues);
+    uint64_t saved = 0;
+
+    for (uint64_t i = 0; i < s->nvalues; i++) {
+        s->sources[i] = TERP_NO_SOURCE;
+        if (i < lag || !s->usable[i])
+            continue;
+        const uint64_t before = i - lag;
+        const uint64_t source =
+            s->sources[before] == TERP_NO_SOURCE ? before : s->sources[before];
+        const uint64_t a = s->words[i], b = s->words[source];
+        const int nbits = bit_width(a > b ? a - b : b - a);
+        if (!s->usable[source] || nbits + TERP_LAG_SAVED_NBITS > value_nbits)
+            continue;
+        s->sources[i] = (uint32_t)source;
+        saved += (uint64_t)(value_nbits - nbits) - TERP_LAG_SAVED_NBITS / 2;
+    }
+    return saved;
+}
+
 /* Finds references if they are worth a stream, and none otherwise. */
 static enum terp_status
 find_references(struct search *s, uint64_t stream_nbytes,
@@ -248,8 +275,12 @@ find_references(struct search *s, uint64_t stream_nbytes,
                                             8 * s->value_nbytes - s->is_float,
                                         .nbits = 8 * stream_nbytes,
                                         .near_nbits = near_nbits_of(s)};
-    const enum terp_status st =
-        terp_cpu_repeats_find(s->pool, &repeats, s->sources, saved_nbits_ret);
+    enum terp_status st = TERP_OK;
+    if (s->bound.lag > 0)
+        *saved_nbits_ret = refer_by_lag(s, stream_nbytes);
+    else
+        st = terp_cpu_repeats_find(s->pool, &repeats, s->sources,
+                                   saved_nbits_ret);
     if (st != TERP_OK ||
         !terp_references_pay(*saved_nbits_ret, stream_nbytes, s->bound.bound) ||
         !find_marker(s))

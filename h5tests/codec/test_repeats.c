@@ -8,6 +8,7 @@
 #include "codec/format/copies.h"
 #include "codec/format/frame.h"
 #include "codec/format/references.h"
+#include "codec/model/lag.h"
 #include "codec/model/repeats.h"
 #include "cpu/predict/repeats.h"
 #include "h5tests/support/cases.h"
@@ -513,6 +514,55 @@ referring_values_take_the_better_predictor(void **state)
         }
 }
 
+/* Rows of a matrix: every `period` values, exponents and the upper bits of
+ * mantissas come again, with other signs. 0: they never do. */
+static uint8_t *
+make_sizes(const struct terp_chunk *chunk, uint64_t period)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+        const uint64_t noise = terp_field_mix(i);
+        const uint64_t size = terp_field_mix(period > 0 ? i % period : ~i);
+        const uint64_t exponent = 980 + size % 48, upper = size >> 52;
+        value_put(chunk, values, i,
+                  (noise >> 63) << 63 | exponent << 52 | upper << 40 |
+                      (noise & ((UINT64_C(1) << 40) - 1)));
+    }
+    return values;
+}
+
+/* Values are told by their sizes only where these recur at a short distance. */
+static void
+sizes_that_recur_refer(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT64, false, false, 2, {260, 261}},
+        {TERP_FLOAT64, true, false, 1, {70001}},
+        {TERP_FLOAT64, false, true, 3, {9, 90, 97}}};
+    static const uint64_t periods[] = {0, 58, 256, 257};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (size_t p = 0; p < COUNT(periods); p++) {
+            const bool recurs = periods[p] > 0 && periods[p] <= TERP_LAG_MAX;
+            uint8_t *values = make_sizes(&shapes[s], periods[p]);
+            const uint64_t nbytes = nbytes_under(&params, &shapes[s], values);
+            struct terp_stream stream =
+                terp_case_encode(&params, &shapes[s], values, 1);
+            assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT] ==
+                                 TERP_CODING_REFERENCES,
+                             recurs);
+            /* 41 bits and some for the width, in place of 58 and more */
+            assert_int_equal(nbytes < chunk_nvalues(&shapes[s]) * 46 / 8,
+                             recurs);
+            terp_case_check_threads(&params, &shapes[s], values);
+            free(stream.bytes);
+            free(values);
+        }
+}
+
 /* Nothing follows the number of references: its error is found before the
  * missing bytes. */
 static void
@@ -573,6 +623,7 @@ main(void)
         cmocka_unit_test(few_near_values_are_coded_under_the_bound),
         cmocka_unit_test(tight_bounds_take_no_more_than_without_a_loss),
         cmocka_unit_test(referring_values_take_the_better_predictor),
+        cmocka_unit_test(sizes_that_recur_refer),
         cmocka_unit_test(number_of_references_is_checked_first),
         cmocka_unit_test(copies_of_no_bytes_are_cut_short),
     };
