@@ -92,8 +92,8 @@ encode_lines(struct part *part, const struct terp_params *params)
         TERP_PREDICTOR_LORENZO, params->pipeline};
 
     return part->chunk.stack || part->chunk.rank == 1 ||
-                   !terp_ranks_ask_for_lines(terp_chunk_nvalues(&part->chunk),
-                                             part->nbytes)
+                   !terp_ranks_try_lines(terp_chunk_nvalues(&part->chunk),
+                                         part->nbytes)
                ? TERP_OK
                : encode_part(part, params, &trial);
 }

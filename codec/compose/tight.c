@@ -9,8 +9,8 @@
 #define MAX_NCHUNKS 4096
 
 static bool
-is_asked(const struct terp_batch *batch, uint64_t i,
-         const struct terp_facts *facts)
+is_tested(const struct terp_batch *batch, uint64_t i,
+          const struct terp_facts *facts)
 {
     return !terp_is_left(batch, i) && !facts->is_settled && facts->bound > 0 &&
            facts->copied == 0 && !facts->may_be_lossless &&
@@ -18,9 +18,9 @@ is_asked(const struct terp_batch *batch, uint64_t i,
 }
 
 static enum terp_status
-ask_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
-            struct terp_facts *facts, uint64_t n, const uint64_t *at,
-            const void **src, uint64_t *keys)
+test_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
+             struct terp_facts *facts, uint64_t n, const uint64_t *at,
+             const void **src, uint64_t *keys)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
 
@@ -44,7 +44,7 @@ terp_tight_choose(const struct terp_coder *coder,
     if (!terp_tight_is_possible(batch->source.params, batch->source.chunk))
         return TERP_OK;
     for (uint64_t i = 0; i < batch->source.n; i++)
-        n += is_asked(batch, i, &facts[i]);
+        n += is_tested(batch, i, &facts[i]);
     if (n == 0)
         return TERP_OK;
     const uint64_t most = min_u64(n, MAX_NCHUNKS);
@@ -56,10 +56,10 @@ terp_tight_choose(const struct terp_coder *coder,
     const void **src = (const void **)(at + most);
     for (uint64_t i = 0; st == TERP_OK && i < batch->source.n;) {
         for (n = 0; i < batch->source.n && n < most; i++)
-            if (is_asked(batch, i, &facts[i]))
+            if (is_tested(batch, i, &facts[i]))
                 at[n++] = i;
         if (n > 0)
-            st = ask_sampled(coder, batch, facts, n, at, src, keys);
+            st = test_sampled(coder, batch, facts, n, at, src, keys);
     }
     free(keys);
     return st;

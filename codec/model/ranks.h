@@ -235,7 +235,7 @@ terp_ranks_ncommon(uint64_t n, const uint32_t *counts)
 /* Whether ranks are coded as lines, too: where they take at most a quarter of a
  * bit each, most tiles hold few codes but zeros. */
 static inline bool
-terp_ranks_ask_for_lines(uint64_t nvalues, uint64_t nbytes)
+terp_ranks_try_lines(uint64_t nvalues, uint64_t nbytes)
 {
     return nbytes > 0 && nbytes <= nvalues / 32;
 }

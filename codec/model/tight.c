@@ -47,11 +47,11 @@ exponent_of(double x)
 static int
 find_common(const uint64_t *keys, uint64_t *key_ret, bool *is_inner_ret)
 {
-    uint64_t sorted[N], room[N];
+    uint64_t sorted[N], buffer[N];
     int most = 0;
 
     memcpy(sorted, keys, sizeof sorted);
-    terp_ranks_sort(N, 8, sorted, room, NULL, NULL);
+    terp_ranks_sort(N, 8, sorted, buffer, NULL, NULL);
     for (int first = 0, end; first < N; first = end) {
         for (end = first + 1; end < N && sorted[end] == sorted[first]; end++)
             continue;
