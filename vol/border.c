@@ -39,14 +39,18 @@ find_inner(const void *caller, const struct vol_transfer *transfer,
     return true;
 }
 
-/* Removes the inner part, and returns whether the rest has as many values as it
- * should: HDF5 1.10.8 combines some unions of hyperslabs wrongly. */
+/* Selects the box at `begin` without the inner part, and returns whether it has
+ * as many values as it should: HDF5 1.10.8 combines some unions of hyperslabs
+ * wrongly. */
 static bool
-remove_inner(const struct vol_library *library, hid_t space,
-             const hsize_t *start, const struct inner *inner,
-             uint64_t border_nvalues)
+select_border(const struct vol_library *library, hid_t space,
+              const hsize_t *begin, const struct vol_box *box,
+              const hsize_t *start, const struct inner *inner,
+              uint64_t border_nvalues)
 {
     return space >= 0 &&
+           library->H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL,
+                                        box->count, NULL) >= 0 &&
            library->H5Sselect_hyperslab(space, H5S_SELECT_NOTB, start, NULL,
                                         inner->block.count, NULL) >= 0 &&
            library->H5Sget_select_npoints(space) == (hssize_t)border_nvalues;
@@ -56,6 +60,7 @@ bool
 vol_border_make(const void *caller, const struct vol_transfer *transfer,
                 struct vol_border *border_ret)
 {
+    static const hsize_t origin[H5S_MAX_RANK];
     const struct vol_library *library = transfer->dataset->library;
     struct vol_selection selection;
     struct inner inner;
@@ -68,15 +73,14 @@ vol_border_make(const void *caller, const struct vol_transfer *transfer,
     const uint64_t border_nvalues = box->nvalues - inner.nvalues;
     const uint64_t skipped_nbytes = inner.at * inner.block.array.value_nbytes;
     border_ret->memory = library->H5Screate_simple(box->rank, box->count, NULL);
-    border_ret->file =
-        transfer->file_space == H5S_ALL
-            ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
-                             transfer->dxpl)
-            : library->H5Scopy(transfer->file_space);
-    if (!remove_inner(library, border_ret->memory, inner.first, &inner,
-                      border_nvalues) ||
-        !remove_inner(library, border_ret->file, inner.block.offset, &inner,
-                      border_nvalues)) {
+    /* The program may have moved its own space by H5Soffset_simple, and the
+     * moved selection would combine with a hyperslab that is not moved. */
+    border_ret->file = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                      transfer->dxpl);
+    if (!select_border(library, border_ret->memory, origin, box, inner.first,
+                       &inner, border_nvalues) ||
+        !select_border(library, border_ret->file, box->offset, box,
+                       inner.block.offset, &inner, border_nvalues)) {
         vol_border_close(library, border_ret);
         return false;
     }

@@ -106,7 +106,7 @@ static bool
 read_strides(const struct vol_library *library, hid_t space,
              struct vol_box *file, struct terp_h5_strided *strided)
 {
-    hsize_t block[H5S_MAX_RANK];
+    hsize_t block[H5S_MAX_RANK], end[H5S_MAX_RANK];
     bool any = false;
 
     if (space <= VOL_SPACE_PLIST ||
@@ -114,8 +114,11 @@ read_strides(const struct vol_library *library, hid_t space,
         library->H5Sis_regular_hyperslab(space) <= 0 ||
         library->H5Sselect_valid(space) <= 0 ||
         !read_dims(library, space, file) ||
-        library->H5Sget_regular_hyperslab(
-            space, strided->start, strided->stride, strided->count, block) < 0)
+        library->H5Sget_regular_hyperslab(space, strided->start,
+                                          strided->stride, strided->count,
+                                          block) < 0 ||
+        /* H5Soffset_simple moves the bounds, but not the regular hyperslab. */
+        library->H5Sget_select_bounds(space, strided->start, end) < 0)
         return false;
     file->nvalues = 1;
     for (int d = 0; d < file->rank; d++) {

@@ -164,6 +164,26 @@ class BatchTest(Files):
                                           field[field > 0.5])
         self.assertIn("the type in memory is not the dataset's", said.passed)
 
+    def test_selections_that_are_moved_stay_where_they_are(self):
+        field = smooth((100000,), "f4")
+        dataset = self.create(field, LOSSLESS, chunks=(1000,))
+        dataset[...] = field
+        n = 40000
+        for stride in 1, 4:
+            space = dataset.id.get_space()
+            space.select_hyperslab((0,), (n // stride,), (stride,))
+            space.offset_simple((500,))
+            memory = h5py.h5s.create_simple((n // stride,))
+            where = np.s_[500:500 + n:stride]
+            got = np.zeros(n // stride, "f4")
+            with Said() as said:
+                dataset.id.read(memory, space, got)
+            np.testing.assert_array_equal(got, field[where])
+            self.assertEqual(said.batches, [("read", 39)] * (stride == 1))
+            field[where] = -field[where]
+            dataset.id.write(memory, space, np.ascontiguousarray(field[where]))
+            np.testing.assert_array_equal(dataset[()], field)
+
     def test_boxes_in_memory_go_in_batches(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, LOSSLESS)
