@@ -4,11 +4,22 @@
 
 #include <stdlib.h>
 
+#include "codec/format/types.h"
 #include "vol/plan.h"
 
 /* Bounds a copy where TERP_MAX_MEMORY does not. Larger transfers go chunk by
  * chunk. */
 #define MAX_NBYTES (UINT64_C(1) << 30)
+
+/* Whether H5Tconvert needs no background. Between compounds, as which most
+ * files have complex values, it does, and HDF5 1.14.3 and earlier crash without
+ * one. */
+static bool
+can_convert(const struct vol_plan *plan, const struct vol_transfer *transfer)
+{
+    return terp_type_nparts(plan->cd.chunk.type) == 1 ||
+           transfer->dataset->library->H5Tequal(transfer->type, plan->type) > 0;
+}
 
 /* The transfer of the values without gaps, in the dataset's type. False: not
  * even these could go in batches, or the values need no copy. */
@@ -24,7 +35,8 @@ plan_copy(const void *caller, const struct vol_transfer *transfer,
                                       : vol_plan_of(caller, transfer);
 
     if (plan == NULL ||
-        vol_plan_block(plan, transfer, shrinks, &block, &selection) == NULL)
+        vol_plan_block(plan, transfer, shrinks, &block, &selection) == NULL ||
+        !can_convert(plan, transfer))
         return false;
     *copy_ret = *transfer;
     copy_ret->type = plan->type;
