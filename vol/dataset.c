@@ -180,6 +180,21 @@ is_independent(const void *caller, hid_t dxpl)
     return is_known && get_mode(dxpl, &mode) >= 0 && mode == 0;
 }
 
+/* Whether HDF5 has moved the values collectively, as the call asked. */
+static bool
+was_collective(const void *caller, hid_t dxpl)
+{
+    herr_t (*get_mode)(hid_t, int *);
+    struct terp_host host;
+    int mode = 0; /* H5D_MPIO_NO_COLLECTIVE */
+
+    terp_host_open(caller, &host);
+    const bool is_known =
+        terp_host_find(&host, "H5Pget_mpio_actual_io_mode", &get_mode);
+    terp_host_close(&host);
+    return is_known && get_mode(dxpl, &mode) >= 0 && mode != 0;
+}
+
 /* Whether no other process writes to the chunks of the request's only dataset.
  */
 static bool
@@ -247,12 +262,13 @@ move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
 /* Moves the datasets that can go in batches, and lists the rest, with values in
  * host memory. */
 static herr_t
-move_batches(const void *caller, const struct request *request,
+move_batches(const void *caller, const struct request *request, bool may_mark,
              struct rest *rest)
 {
     for (size_t i = 0; i < request->count; i++) {
         struct vol_transfer transfer = transfer_of(caller, request, i);
-        if (writes_alone(caller, request) && mark(caller, &transfer, rest))
+        if (may_mark && writes_alone(caller, request) &&
+            mark(caller, &transfer, rest))
             break;
         const enum vol_moved moved = move_batch(caller, &transfer, rest);
         if (moved == VOL_FAILED)
@@ -340,7 +356,8 @@ say_independent(const void *caller, const struct request *request)
 }
 
 static herr_t
-serve(const void *caller, const struct request *request, void **req)
+serve(const void *caller, const struct request *request, bool may_mark,
+      void **req)
 {
     const struct vol_object *first = request->datasets[0];
     const struct vol_library *library = first->library;
@@ -348,7 +365,7 @@ serve(const void *caller, const struct request *request, void **req)
 
     if (!make_rest(request->count, &rest))
         return -1;
-    herr_t result = move_batches(caller, request, &rest);
+    herr_t result = move_batches(caller, request, may_mark, &rest);
     vol_ahead_begin(rest.ahead);
     terp_prepared_hold(rest.held_nbytes + vol_marks_begin(rest.marks));
     if (result >= 0 && rest.count > 0 && request->src != NULL)
@@ -361,14 +378,19 @@ serve(const void *caller, const struct request *request, void **req)
             rest.file_spaces, request->dxpl, rest.dst, req);
     terp_prepared_hold(0);
     vol_ahead_end(caller, rest.ahead);
-    if (!vol_marks_end(caller, library, result >= 0, rest.marks))
+    const enum vol_marked marked =
+        rest.marks == NULL
+            ? VOL_MARKED
+            : vol_marks_end(caller, library, result >= 0,
+                            was_collective(caller, request->dxpl), rest.marks);
+    if (marked == VOL_OVERLAPPED)
         result = -1;
     if (result < 0 && request->src != NULL)
         say_independent(caller, request);
     vol_object_take_request(first, req);
     result = end_rest(caller, library, &rest, result);
     free_rest(&rest);
-    return result;
+    return marked == VOL_UNMARKED ? serve(caller, request, false, req) : result;
 }
 
 /* Begins the transfers, if all of them can go on after the call. */
@@ -419,7 +441,7 @@ vol_dataset_read(size_t count, void **datasets, hid_t *types, hid_t *mem_spaces,
         return -1;
     return req != NULL && begin(caller, &request, req)
                ? 0
-               : serve(caller, &request, req);
+               : serve(caller, &request, true, req);
 }
 
 herr_t
@@ -438,6 +460,7 @@ vol_dataset_write(size_t count, void **datasets, hid_t *types,
     if ((req != NULL || vol_pending_is_wanted()) &&
         begin(caller, &request, req))
         return 0;
-    return settle(caller, &request, true) < 0 ? -1
-                                              : serve(caller, &request, req);
+    return settle(caller, &request, true) < 0
+               ? -1
+               : serve(caller, &request, true, req);
 }

@@ -258,24 +258,27 @@ vol_marks_begin(struct vol_marks *marks)
     return marks->held_nbytes;
 }
 
-bool
+enum vol_marked
 vol_marks_end(const void *caller, const struct vol_library *library,
-              bool is_written, struct vol_marks *marks)
+              bool is_written, bool is_collective, struct vol_marks *marks)
 {
-    bool good = true;
+    enum vol_marked marked = VOL_MARKED;
 
     if (marks == NULL)
-        return true;
+        return VOL_MARKED;
     terp_marks_offer(NULL);
-    if (is_written && (marks->marks.nforeign > 0 ||
-                       marks->marks.ntaken != marks->marks.nchunks)) {
+    const bool all_taken = marks->marks.ntaken == marks->marks.nchunks;
+    if (is_written && marks->marks.nforeign == 0 && !all_taken &&
+        !is_collective) {
+        marked = VOL_UNMARKED;
+    } else if (is_written && (marks->marks.nforeign > 0 || !all_taken)) {
         vol_library_push(caller, __func__, __LINE__,
                          "processes have written to the same chunk, whose "
                          "values are lost; TERP_MPI_WRITES=disjoint says that "
                          "they do not");
-        good = false;
+        marked = VOL_OVERLAPPED;
     }
     clear(library, marks);
     free(marks);
-    return good;
+    return marked;
 }

@@ -28,9 +28,16 @@ vol_marks_values(const struct vol_marks *marks, hid_t *memory_ret,
 uint64_t
 vol_marks_begin(struct vol_marks *marks);
 
-/* Ends the offer and frees the marks. NULL is allowed. False, with an error on
- * HDF5's stack, if processes have written to the same chunk. `is_written`:
- * HDF5's call succeeded. */
-bool
+enum vol_marked {
+    VOL_MARKED,    /* the streams are stored, or there were no marks */
+    VOL_UNMARKED,  /* HDF5 must write the values: it did not write collectively,
+                      which it does for a single process only */
+    VOL_OVERLAPPED /* processes have written to the same chunk; an error is on
+                      HDF5's stack */
+};
+
+/* Ends the offer and frees the marks. NULL is allowed. `is_written`: HDF5's
+ * call succeeded, `is_collective`: collectively. */
+enum vol_marked
 vol_marks_end(const void *caller, const struct vol_library *library,
-              bool is_written, struct vol_marks *marks);
+              bool is_written, bool is_collective, struct vol_marks *marks);

@@ -517,9 +517,12 @@ skip_decoding(const struct terp_call *call, uint64_t chunk_nbytes,
     if (marks == NULL || !marks->replace_all || chunk_nbytes == 0)
         return false;
     void *values = terp_host_allocate(&call->host, chunk_nbytes);
-    if (values != NULL)
-        exchange(call, values, chunk_nbytes, buf_size, buf);
-    return values != NULL;
+    if (values == NULL)
+        return false;
+    /* Where processes break their promise, HDF5 may store the memory. */
+    memset(values, 0, chunk_nbytes);
+    exchange(call, values, chunk_nbytes, buf_size, buf);
+    return true;
 }
 
 static size_t
