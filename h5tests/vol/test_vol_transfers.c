@@ -3,6 +3,7 @@
  * function of HDF5, each allocation and each call of the device fails in turn.
  * The result is an error or right, nothing stays open, and a file contains only
  * earlier values and new ones. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -757,6 +758,25 @@ prepare_below(const struct trial *trial, uint64_t fail_at)
         fill_dataset(trial, trial->datasets[i]);
 }
 
+/* Whether value i of the file is one of `values`. A chunk of float32 that is
+ * written again may keep values as they were decoded before, depending on
+ * addresses. Such values differ by at most twice the bound, and others by 1/8.
+ */
+static bool
+is_same(const struct trial *trial, const uint8_t *values, size_t i,
+        size_t nbytes)
+{
+    float got, want;
+
+    if (memcmp(trial->stored + i, values + i, nbytes) == 0)
+        return true;
+    if (type_of(trial->scenario->kind) != H5T_IEEE_F32LE)
+        return false;
+    memcpy(&got, trial->stored + i, sizeof got);
+    memcpy(&want, values + i, sizeof want);
+    return fabsf(got - want) <= 2 * 0.0078125F;
+}
+
 static void
 check_values(struct trial *trial, herr_t result, const char *what)
 {
@@ -772,9 +792,8 @@ check_values(struct trial *trial, herr_t result, const char *what)
             continue;
         read_dataset(trial, (int)n, trial->stored);
         for (size_t i = 0; i < NVALUES * nbytes; i += nbytes)
-            if (memcmp(trial->stored + i, trial->new[n] + i, nbytes) != 0 &&
-                (result >= 0 ||
-                 memcmp(trial->stored + i, trial->old[n] + i, nbytes) != 0))
+            if (!is_same(trial, trial->new[n], i, nbytes) &&
+                (result >= 0 || !is_same(trial, trial->old[n], i, nbytes)))
                 fail_msg("%s: %s: value %zu of the file is neither",
                          trial->scenario->name, what, i / nbytes);
     }
