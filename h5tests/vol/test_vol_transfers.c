@@ -1121,7 +1121,7 @@ chunks_on_the_device_move_in_parts(void **state)
     for (size_t i = 0; i < COUNT(chunked); i++) {
         struct trial trial;
         open_trial(&chunked[i], &trial);
-        (void)move_in_parts(&trial, "24000");
+        (void)move_in_parts(&trial, "36000");
         close_trial(&trial);
     }
 }
