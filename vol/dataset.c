@@ -166,33 +166,38 @@ stage(const void *caller, const struct vol_transfer *transfer,
     return VOL_LEFT;
 }
 
+/* Reads a mode of transfer properties by a function that only HDF5 for MPI has.
+ * False: unknown. */
+static bool
+read_mode(const void *caller, const char *function, hid_t dxpl, int *mode_ret)
+{
+    herr_t (*get_mode)(hid_t, int *);
+    struct terp_host host;
+
+    terp_host_open(caller, &host);
+    const bool is_known = terp_host_find(&host, function, &get_mode);
+    terp_host_close(&host);
+    return is_known && get_mode(dxpl, mode_ret) >= 0;
+}
+
 /* Whether HDF5 moves the values independently of other processes. */
 static bool
 is_independent(const void *caller, hid_t dxpl)
 {
-    herr_t (*get_mode)(hid_t, int *);
-    struct terp_host host;
-    int mode = 0; /* H5FD_MPIO_INDEPENDENT */
+    int mode;
 
-    terp_host_open(caller, &host);
-    const bool is_known = terp_host_find(&host, "H5Pget_dxpl_mpio", &get_mode);
-    terp_host_close(&host);
-    return is_known && get_mode(dxpl, &mode) >= 0 && mode == 0;
+    return read_mode(caller, "H5Pget_dxpl_mpio", dxpl, &mode) &&
+           mode == 0; /* H5FD_MPIO_INDEPENDENT */
 }
 
 /* Whether HDF5 has moved the values collectively, as the call asked. */
 static bool
 was_collective(const void *caller, hid_t dxpl)
 {
-    herr_t (*get_mode)(hid_t, int *);
-    struct terp_host host;
-    int mode = 0; /* H5D_MPIO_NO_COLLECTIVE */
+    int mode;
 
-    terp_host_open(caller, &host);
-    const bool is_known =
-        terp_host_find(&host, "H5Pget_mpio_actual_io_mode", &get_mode);
-    terp_host_close(&host);
-    return is_known && get_mode(dxpl, &mode) >= 0 && mode != 0;
+    return read_mode(caller, "H5Pget_mpio_actual_io_mode", dxpl, &mode) &&
+           mode != 0; /* H5D_MPIO_NO_COLLECTIVE */
 }
 
 /* Whether no other process writes to the chunks of the request's only dataset.

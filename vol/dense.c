@@ -25,7 +25,7 @@ can_convert(const struct vol_plan *plan, const struct vol_transfer *transfer)
  * even these could go in batches, or the values need no copy. */
 static bool
 plan_copy(const void *caller, const struct vol_transfer *transfer,
-          struct vol_transfer *copy_ret)
+          struct vol_transfer *copy_ret, hsize_t *nvalues_ret)
 {
     struct terp_h5_block block;
     struct vol_selection selection;
@@ -41,43 +41,10 @@ plan_copy(const void *caller, const struct vol_transfer *transfer,
     *copy_ret = *transfer;
     copy_ret->type = plan->type;
     copy_ret->mem_space = VOL_SPACE_BLOCK;
-    return vol_plan_block(plan, copy_ret, shrinks, &block, &selection) == NULL;
-}
-
-/* The space of the program's values in memory, which the caller closes. */
-static hid_t
-memory_space(const struct vol_transfer *transfer, hsize_t nvalues)
-{
-    const struct vol_library *library = transfer->dataset->library;
-
-    if (transfer->mem_space == VOL_SPACE_BLOCK)
-        return library->H5Screate_simple(1, &nvalues, NULL);
-    if (transfer->mem_space <= VOL_SPACE_PLIST &&
-        transfer->mem_space != H5S_ALL)
-        return H5I_INVALID_HID;
-    if (transfer->mem_space != H5S_ALL)
-        return library->H5Scopy(transfer->mem_space);
-    return transfer->file_space == H5S_ALL
-               ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
-                                transfer->dxpl)
-               : library->H5Scopy(transfer->file_space);
-}
-
-/* The number of values that the program writes; 0: unknown. */
-static hsize_t
-count_values(const struct vol_transfer *transfer)
-{
-    const struct vol_library *library = transfer->dataset->library;
-    const hid_t space =
-        transfer->file_space == H5S_ALL
-            ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
-                             transfer->dxpl)
-            : transfer->file_space;
-    const hssize_t n = space < 0 ? -1 : library->H5Sget_select_npoints(space);
-
-    if (transfer->file_space == H5S_ALL && space >= 0)
-        library->H5Sclose(space);
-    return n < 0 ? 0 : (hsize_t)n;
+    if (vol_plan_block(plan, copy_ret, shrinks, &block, &selection) != NULL)
+        return false;
+    *nvalues_ret = selection.file.nvalues;
+    return true;
 }
 
 /* Fills `values`, of at least the larger type. */
@@ -86,7 +53,10 @@ copy_values(const struct vol_transfer *transfer, hid_t type, hsize_t nvalues,
             void *values)
 {
     const struct vol_library *library = transfer->dataset->library;
-    const hid_t space = memory_space(transfer, nvalues);
+    const hid_t file = vol_selection_file_space(transfer);
+    const hid_t space = file < 0 || transfer->mem_space == VOL_SPACE_PLIST
+                            ? H5I_INVALID_HID
+                            : vol_selection_memory_space(transfer, file);
     const bool good =
         space >= 0 &&
         library->H5Sget_select_npoints(space) == (hssize_t)nvalues &&
@@ -98,6 +68,8 @@ copy_values(const struct vol_transfer *transfer, hid_t type, hsize_t nvalues,
 
     if (space >= 0)
         library->H5Sclose(space);
+    if (file >= 0)
+        library->H5Sclose(file);
     return good;
 }
 
@@ -109,15 +81,16 @@ vol_dense_make(const void *caller, const struct vol_transfer *transfer,
     const uint64_t cap_nbytes = min_u64(vol_batches_held_cap(), MAX_NBYTES);
     struct vol_transfer copy;
     struct vol_errors said;
+    hsize_t nvalues;
 
     *dense_ret = (struct vol_dense){.space = H5I_INVALID_HID};
-    if (held_nbytes > cap_nbytes || !plan_copy(caller, transfer, &copy))
+    if (held_nbytes > cap_nbytes ||
+        !plan_copy(caller, transfer, &copy, &nvalues))
         return false;
-    const hsize_t nvalues = count_values(transfer);
     const size_t nbytes = library->H5Tget_size(transfer->type);
     const size_t file_nbytes = library->H5Tget_size(copy.type);
     const uint64_t value_nbytes = nbytes > file_nbytes ? nbytes : file_nbytes;
-    if (nbytes == 0 || file_nbytes == 0 || nvalues == 0 ||
+    if (nbytes == 0 || file_nbytes == 0 ||
         nvalues > (cap_nbytes - held_nbytes) / value_nbytes)
         return false;
     dense_ret->nbytes = nvalues * value_nbytes;

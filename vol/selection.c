@@ -189,3 +189,26 @@ vol_selection_span(const struct vol_library *library, hid_t space)
         n *= end[d] - begin[d] + 1;
     return n;
 }
+
+hid_t
+vol_selection_file_space(const struct vol_transfer *transfer)
+{
+    return transfer->file_space == H5S_ALL
+               ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                transfer->dxpl)
+               : transfer->dataset->library->H5Scopy(transfer->file_space);
+}
+
+hid_t
+vol_selection_memory_space(const struct vol_transfer *transfer, hid_t file)
+{
+    const struct vol_library *library = transfer->dataset->library;
+
+    if (transfer->mem_space == VOL_SPACE_BLOCK) {
+        const hssize_t n = library->H5Sget_select_npoints(file);
+        const hsize_t length = n < 0 ? 0 : (hsize_t)n;
+        return library->H5Screate_simple(1, &length, NULL);
+    }
+    return library->H5Scopy(
+        transfer->mem_space == H5S_ALL ? file : transfer->mem_space);
+}

@@ -34,6 +34,13 @@ const char *
 vol_selection_read(const struct vol_transfer *transfer, hid_t space,
                    struct vol_selection *selection_ret);
 
+/* Copies of the spaces of a transfer, which the caller closes; `file` is that
+ * of the dataset. Negative on failure. Not for H5S_PLIST. */
+hid_t
+vol_selection_file_space(const struct vol_transfer *transfer);
+hid_t
+vol_selection_memory_space(const struct vol_transfer *transfer, hid_t file);
+
 /* The values in the smallest box around the values that are selected in a
  * dataspace. */
 uint64_t

@@ -147,28 +147,6 @@ remove_first(const struct vol_library *library, hid_t space, uint64_t n)
 
 /* ---- spaces of a transfer ---- */
 
-/* A copy of the space of the file. */
-static hid_t
-file_space_of(const struct vol_transfer *transfer)
-{
-    return transfer->file_space == H5S_ALL
-               ? vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
-                                transfer->dxpl)
-               : transfer->dataset->library->H5Scopy(transfer->file_space);
-}
-
-static hid_t
-memory_space_of(const struct vol_transfer *transfer, hid_t file)
-{
-    const struct vol_library *library = transfer->dataset->library;
-    const hsize_t n = count_of(library, file);
-
-    if (transfer->mem_space == VOL_SPACE_BLOCK)
-        return library->H5Screate_simple(1, &n, NULL);
-    return library->H5Scopy(
-        transfer->mem_space == H5S_ALL ? file : transfer->mem_space);
-}
-
 /* Whether the bounds of a space tell its values' coordinates. H5Soffset_simple
  * moves the bounds of a hyperslab, but not the coordinates that hyperslabs are
  * combined by; and not the bounds of a whole space until it is a hyperslab. */
@@ -232,9 +210,9 @@ vol_split_open(const struct vol_transfer *transfer, struct vol_split *split)
     if (transfer->mem_space == VOL_SPACE_PLIST ||
         transfer->file_space == VOL_SPACE_PLIST || split->value_nbytes == 0)
         return false;
-    split->file = file_space_of(transfer);
+    split->file = vol_selection_file_space(transfer);
     if (split->file >= 0)
-        split->memory = memory_space_of(transfer, split->file);
+        split->memory = vol_selection_memory_space(transfer, split->file);
     if (split->memory >= 0 && can_be_cut(library, split->file) &&
         can_be_cut(library, split->memory)) {
         split->nleft = count_of(library, split->file);
