@@ -65,9 +65,9 @@ find_common(const uint64_t *keys, uint64_t *key_ret, bool *is_inner_ret)
     return most;
 }
 
-/* The exponent of the unit of which the differences between neighbouring
- * samples are multiples or NO_UNIT. Samples that are
- * not finite, or have the common value, are left out. */
+/* Differences between neighbouring samples may be multiples of a power of two.
+ * Returns its exponent, or NO_UNIT. Samples that are infinite, NaN or the
+ * common value do not count. */
 static int
 find_unit(const double *values, const bool *counts)
 {
@@ -77,7 +77,7 @@ find_unit(const double *values, const bool *counts)
         const double a = values[i - 1], b = values[i], d = b - a;
         if (!counts[i - 1] || !counts[i] || d == 0)
             continue;
-        /* A difference that is rounded has no zeros that count. */
+        /* The last bits of a rounded difference tell nothing. */
         const bool is_exact = a + d == b && b - d == a && d >= -DBL_MAX &&
                               d <= DBL_MAX && exponent_of(d) > -1023;
         const int exponent = is_exact ? lowest_exponent(d) : NO_UNIT;

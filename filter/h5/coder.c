@@ -109,7 +109,8 @@ limit_nbytes(void)
     return UINT64_MAX;
 }
 
-/* Adds to what is held, unless that exceeds the limit. */
+/* Adds `nbytes` to the bytes that all jobs hold. False, and no change, if the
+ * sum exceeds the limit. */
 static bool
 add_held(atomic_uint_fast64_t *all_nbytes, uint64_t limit, uint64_t nbytes)
 {

@@ -30,7 +30,7 @@ terp_marks_write(const struct terp_marks *marks, uint32_t number,
                  uint8_t mark_ret[TERP_MARK_NBYTES]);
 
 /* Offers marks to the filter's calls in this thread, until NULL is offered.
- * The filter counts what it finds. */
+ * The filter counts the marks that it finds. */
 void
 terp_marks_offer(struct terp_marks *marks);
 
@@ -39,7 +39,7 @@ const struct terp_marks *
 terp_marks_offered(void);
 
 enum terp_mark {
-    TERP_MARK_NONE,   /* the chunk's values are no mark */
+    TERP_MARK_NONE,   /* the chunk begins with values */
     TERP_MARK_FOUND,  /* the stream is taken */
     TERP_MARK_FOREIGN /* another process has marked the chunk */
 };

@@ -293,8 +293,7 @@ all_fields_are_scanned_as_by_the_cpu(void **state)
             free_bench(&b);
         }
     }
-    /* Shares of the cases drawn, of which some 9 and 65 % have these codings.
-     */
+    /* About 9 and 65 % of the drawn cases have these codings. */
     int ncalls = 0;
     for (int n : ncodings)
         ncalls += n;

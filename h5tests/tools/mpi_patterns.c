@@ -40,7 +40,7 @@ enum {
     ALONE = 1 << 4,    /* the first process has all values */
     WIDE = 1 << 5,     /* double in memory */
     SPACED = 1 << 6,   /* in memory with gaps */
-    GROWN = 1 << 7,    /* one dimension has no end and grows before the write */
+    GROWN = 1 << 7,    /* one dimension is unlimited, and grows first */
     UNFILLED = 1 << 8, /* chunks get no fill value */
     PAIR = 1 << 9,     /* a call for two datasets */
     INDEPENDENT = 1 << 10,

@@ -251,7 +251,7 @@ class PartsTest(unittest.TestCase):
                     file["level_0"][DATA][at] = before
                 self.terp("compare", plain, small)
 
-    # A part of a value has no error, so compare could not judge the chunk.
+    # compare needs whole values: it cannot compute the error of half a value.
     def test_compare_refuses_members_that_are_parts_of_values(self):
         plain, small = self.path("plain.h5"), self.path("small.h5")
         values = np.linspace(1, 2, 2048, dtype="f4")
