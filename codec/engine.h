@@ -664,8 +664,9 @@ struct terp_cuda_engine {
     void (*release_pinned)(struct terp_cuda_device *device, void *at,
                            uint64_t nbytes);
 
-    /* Copies n blocks: nbytes[i] bytes from src[i] to dst[i], each on host or
-     * device. Needs no device memory. */
+    /* Copies n blocks: nbytes[i] bytes from src[i] to dst[i]. All src are on
+     * the host or all on the device, and so are all dst. Fails for no lack of
+     * device memory. One block may be on another device. */
     enum terp_status (*copy)(struct terp_cuda_device *device,
                              const struct terp_cuda_call *call, uint64_t n,
                              void *const *dst, const void *const *src,

@@ -6,6 +6,7 @@
 #include "codec/format/types.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/engine.cuh"
+#include "gpu/engine/pieces.cuh"
 #include "gpu/engine/pinned.cuh"
 #include "gpu/engine/session.cuh"
 
@@ -98,7 +99,7 @@ static const struct terp_cuda_engine engine = {cuda_device_open,
                                                cuda_array_release,
                                                cuda_pinned_allocate,
                                                cuda_pinned_release,
-                                               cuda_array_copy,
+                                               cuda_pieces_copy_all,
                                                cuda_array_move,
                                                cuda_reason};
 

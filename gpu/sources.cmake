@@ -7,6 +7,7 @@ set(TERP_CUDA_SOURCES
   engine/chunks.cu
   engine/columns.cu
   engine/context.cu
+  engine/pieces.cu
   engine/pinned.cu
   engine/decode.cu
   engine/device.c

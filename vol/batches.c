@@ -17,7 +17,7 @@
 #define VOL_HELD_MIN_NBYTES (UINT64_C(64) << 10)
 #endif
 
-/* Bounds the values of a window. */
+/* Bounds the values of a window in host memory. */
 #ifndef VOL_AHEAD_NBYTES
 #define VOL_AHEAD_NBYTES (UINT64_C(64) << 20)
 #endif
@@ -144,12 +144,16 @@ vol_batches_start(const void *caller, const struct vol_transfer *transfer,
     if (transfer->on_device)
         options_ret->memory = TERP_MEMORY_DEVICE;
     enum terp_status st = terp_run_begin(options_ret, &result, run);
-    return st == TERP_OK ? terp_h5_batch_make(run, block, VOL_AHEAD_NBYTES,
-                                              run->engine == TERP_ENGINE_CPU
-                                                  ? (uint64_t)run->cpu.nthreads
-                                                  : UINT64_MAX,
-                                              batch)
-                         : st;
+    if (st != TERP_OK)
+        return st;
+    const uint64_t nbytes = transfer->on_device
+                                ? terp_h5_batch_nbytes(run, block)
+                                : VOL_AHEAD_NBYTES;
+    return terp_h5_batch_make(run, block, nbytes,
+                              run->engine == TERP_ENGINE_CPU
+                                  ? (uint64_t)run->cpu.nthreads
+                                  : UINT64_MAX,
+                              batch);
 }
 
 static enum terp_status

@@ -538,11 +538,9 @@ move_by_turns(struct terp_run *run, const struct terp_h5_block *block,
     return st;
 }
 
-/* Bytes of values of a batch. CPU threads get the same number of chunks each,
- * and enough of them to end at about the same time; the values of only one
- * chunk for each thread are in memory. */
-static uint64_t
-batch_nbytes(const struct terp_run *run, const struct terp_h5_block *block)
+uint64_t
+terp_h5_batch_nbytes(const struct terp_run *run,
+                     const struct terp_h5_block *block)
 {
     if (run->call.memory == TERP_MEMORY_DEVICE)
         return TERP_H5_DEVICE_BATCH_NBYTES;
@@ -570,7 +568,7 @@ terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
         run->call.memory == TERP_MEMORY_HOST && run->cpu.nthreads > 1)
         return move_by_turns(run, block, &used, src, dst);
     enum terp_status st = terp_h5_batch_make(
-        run, block, batch_nbytes(run, block),
+        run, block, terp_h5_batch_nbytes(run, block),
         is_one_by_one(run) ? (uint64_t)run->cpu.nthreads : UINT64_MAX, &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks; first += n) {
         n = min_u64(batch.cap_nchunks, nchunks - first);

@@ -17,6 +17,13 @@ struct terp_h5_batch {
     enum terp_status *status;
 };
 
+/* Bytes of values of a batch. On the device enough for all of it. CPU threads
+ * get the same number of chunks each, and enough of them to end at about the
+ * same time; the values of only one chunk for each thread are in memory. */
+uint64_t
+terp_h5_batch_nbytes(const struct terp_run *run,
+                     const struct terp_h5_block *block);
+
 /* Allocates a batch for the streams of about `nbytes` of values; of fewer where
  * memory is short, as on a device. The values of at most `max_nvalued` chunks
  * are in memory at a time. The block's reason must be NULL. The caller frees

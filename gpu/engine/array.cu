@@ -1,5 +1,4 @@
-/* Gathers chunks of an array, scatters them back, and copies memory, all on the
- * device. */
+/* Gathers chunks of an array, and scatters them back, all on the device. */
 #include "gpu/engine/array.cuh"
 
 #define WARP_NTHREADS 32
@@ -155,18 +154,6 @@ cuda_array_release(struct terp_cuda_device *device, void *at)
         cudaFree(at);
         return TERP_OK;
     });
-}
-
-enum terp_status
-cuda_array_copy(struct terp_cuda_device *device,
-                const struct terp_cuda_call *call, uint64_t n, void *const *dst,
-                const void *const *src, const uint64_t *nbytes)
-{
-    return cuda_session_do_alone(device, call, "copying",
-                                 [=](struct cuda_work &work) {
-                                     for (uint64_t i = 0; i < n; i++)
-                                         work.copy(dst[i], src[i], nbytes[i]);
-                                 });
 }
 
 enum terp_status

@@ -8,5 +8,4 @@
 table_function<decltype(terp_cuda_engine::has)> cuda_array_has;
 table_function<decltype(terp_cuda_engine::allocate)> cuda_array_allocate;
 table_function<decltype(terp_cuda_engine::release)> cuda_array_release;
-table_function<decltype(terp_cuda_engine::copy)> cuda_array_copy;
 table_function<decltype(terp_cuda_engine::move)> cuda_array_move;

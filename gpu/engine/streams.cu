@@ -4,70 +4,11 @@
 
 #include "codec/format/frame.h"
 #include "gpu/engine/decode.cuh"
+#include "gpu/engine/pieces.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/session.cuh"
 #include "gpu/sections/seal.cuh"
 #include "gpu/speed/speed.cuh"
-
-#define NTHREADS 256
-
-/* ---- the kernel ---- */
-
-/* A range of bytes to copy. */
-struct piece {
-    const uint8_t *src;
-    uint8_t *dst;
-    uint64_t nbytes;
-};
-
-/* A stream's pieces: `npieces` entries, from `first` on, in the list of all
- * pieces. */
-struct transfer {
-    uint64_t first;
-    unsigned npieces;
-};
-
-/* Copies a piece with n threads; the calling thread is number i. Words are
- * aligned in `dst`; a source of another alignment is read by aligned words and
- * shifted. Every word that is read contains bytes of the piece. */
-static __device__ __forceinline__ void
-copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
-{
-    const uint64_t head =
-        min_u64(piece.nbytes, (0 - (uint64_t)(uintptr_t)piece.dst) % 4);
-    const uint64_t nfull = (piece.nbytes - head) / 4;
-    const uint64_t nwords = nfull > 0 ? nfull - 1 : 0;
-    const unsigned shift = 8 * ((uintptr_t)(piece.src + head) % 4);
-    const uint32_t *from =
-        (const uint32_t *)(piece.src + head - (uintptr_t)shift / 8);
-    uint32_t *to = (uint32_t *)(piece.dst + head);
-
-    for (uint64_t w = i; w < nwords; w += n)
-        to[w] =
-            shift == 0 ? from[w] : __funnelshift_r(from[w], from[w + 1], shift);
-    for (uint64_t k = i; k < head; k += n)
-        piece.dst[k] = piece.src[k];
-    for (uint64_t k = head + 4 * nwords + i; k < piece.nbytes; k += n)
-        piece.dst[k] = piece.src[k];
-}
-
-/* Grid: (any number of blocks, streams). The blocks of a stream share each of
- * its pieces. Without `transfers`, each stream has one piece. */
-static __global__ void
-__launch_bounds__(NTHREADS)
-    copy_pieces(const struct transfer *transfers, const struct piece *pieces)
-{
-    begin_kernel();
-    struct transfer transfer = {blockIdx.y, 1};
-
-    if (transfers != NULL)
-        transfer = transfers[blockIdx.y];
-
-    for (unsigned k = 0; k < transfer.npieces; k++)
-        copy_piece(pieces[transfer.first + k],
-                   (uint64_t)blockIdx.x * NTHREADS + threadIdx.x,
-                   (uint64_t)gridDim.x * NTHREADS);
-}
 
 /* ---- assembling ---- */
 
@@ -85,8 +26,8 @@ struct assembling {
     uint64_t stream_stride;
     bool seals; /* false: the streams get no checksums */
     uint8_t *host, *device;
-    struct transfer *transfers;
-    struct piece *pieces;
+    struct cuda_transfer *transfers;
+    struct cuda_piece *pieces;
     struct cuda_sealed *sealed;
 };
 
@@ -135,8 +76,8 @@ fill_lists(struct assembling *it)
 {
     uint64_t next = 0, bytes_at = it->bytes_at;
 
-    it->transfers = (struct transfer *)it->host;
-    it->pieces = (struct piece *)(it->host + it->pieces_at);
+    it->transfers = (struct cuda_transfer *)it->host;
+    it->pieces = (struct cuda_piece *)(it->host + it->pieces_at);
     it->sealed = (struct cuda_sealed *)(it->host + it->sealed_at);
     for (uint64_t k = 0; k < it->n; k++) {
         const struct terp_assembly *stream = &it->assemblies[k];
@@ -162,10 +103,9 @@ assemble_on_device(struct cuda_work &work, const struct assembling *it,
                    const cuda_session_list<uint8_t> &list)
 {
     list.upload(work);
-    work.run(copy_pieces,
-             cuda_session_grid(it->n, it->most_nbytes, 16 * NTHREADS), NTHREADS,
-             (const struct transfer *)it->device,
-             (const struct piece *)(it->device + it->pieces_at));
+    work.add(cuda_pieces_copy, it->n, it->most_nbytes,
+             (const struct cuda_transfer *)it->device,
+             (const struct cuda_piece *)(it->device + it->pieces_at));
     if (it->seals)
         work.add(cuda_streams_seal,
                  (struct cuda_sealed *)(it->device + it->sealed_at), it->n);
@@ -301,8 +241,8 @@ cuda_streams_peek(struct terp_session *session, uint64_t n,
         return TERP_OK;
     return cuda_session_portions(n, [=](uint64_t first, uint64_t nstreams) {
         const uint64_t seen_nbytes = nstreams * TERP_PEEK_NBYTES;
-        const cuda_session_list<struct piece> list(session, nstreams,
-                                                   seen_nbytes);
+        const cuda_session_list<struct cuda_piece> list(session, nstreams,
+                                                        seen_nbytes);
         if (!list.is_made())
             return TERP_ERR_MEMORY;
         for (uint64_t k = 0; k < nstreams; k++)
@@ -312,8 +252,8 @@ cuda_streams_peek(struct terp_session *session, uint64_t n,
         return cuda_session_do(
             session, "reading the heads of streams", [&](cuda_work &work) {
                 list.upload(work);
-                work.run(copy_pieces, dim3(1, (unsigned)nstreams), NTHREADS,
-                         (const struct transfer *)NULL, list.on_device());
+                work.add(cuda_pieces_copy, nstreams, TERP_PEEK_NBYTES,
+                         (const struct cuda_transfer *)NULL, list.on_device());
                 work.copy(buffer + first * TERP_PEEK_NBYTES, list.more(),
                           seen_nbytes);
             });

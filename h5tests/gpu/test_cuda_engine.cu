@@ -690,6 +690,56 @@ limit_of_memory_is_kept(void **state)
     engine->close(device);
 }
 
+/* Blocks of sizes from nothing to more than what is copied with others, at any
+ * address, and of more bytes than pinned memory takes at a time. */
+static void
+many_blocks_are_copied(void **state)
+{
+    enum {
+        NBLOCKS = 3000
+    };
+    static void *to[NBLOCKS], *back[NBLOCKS];
+    static uint64_t nbytes[NBLOCKS];
+    struct terp_cuda_device *device = open_device(0);
+    uint64_t at[NBLOCKS + 1] = {0};
+
+    (void)state;
+    for (int i = 0; i < NBLOCKS; i++) {
+        nbytes[i] = i % 1000 == 999 ? 100000 : (uint64_t)i * 7919 % 4099;
+        at[i + 1] = at[i] + nbytes[i] + (uint64_t)i % 3;
+    }
+    uint8_t *values = (uint8_t *)take(&on_host, NULL, at[NBLOCKS]);
+    uint8_t *got = (uint8_t *)take(&on_host, NULL, at[NBLOCKS]);
+    uint8_t *d_memory = (uint8_t *)take(&on_device, NULL, at[NBLOCKS] + 5);
+    for (uint64_t i = 0; i < at[NBLOCKS]; i++)
+        values[i] = (uint8_t)(i * 2654435761U >> 13);
+    /* First through pinned memory, then without memory for lists. */
+    for (const uint64_t limit : {UINT64_MAX, UINT64_C(1)}) {
+        memset(got, 0, at[NBLOCKS]);
+        for (int i = 0; i < NBLOCKS; i++) {
+            to[i] = values + at[i];
+            back[i] = d_memory + 5 + at[i];
+        }
+        engine->trim(device);
+        emulator_limit_memory(limit);
+        assert_int_equal(
+            engine->copy(device, &on_device, NBLOCKS, back, to, nbytes),
+            TERP_OK);
+        for (int i = 0; i < NBLOCKS; i++)
+            to[i] = got + at[i];
+        assert_int_equal(
+            engine->copy(device, &on_device, NBLOCKS, to, back, nbytes),
+            TERP_OK);
+        for (int i = 0; i < NBLOCKS; i++)
+            assert_memory_equal(got + at[i], values + at[i], nbytes[i]);
+    }
+    emulator_limit_memory(UINT64_MAX);
+    give(&on_device, d_memory);
+    give(&on_host, values);
+    give(&on_host, got);
+    engine->close(device);
+}
+
 /* ---- failures ---- */
 
 static void
@@ -931,6 +981,7 @@ main(void)
         cmocka_unit_test(memory_that_idle_slots_keep_is_released),
         cmocka_unit_test(trim_releases_what_calls_have_left),
         cmocka_unit_test(limit_of_memory_is_kept),
+        cmocka_unit_test(many_blocks_are_copied),
         cmocka_unit_test(graph_that_fails_is_launched_plainly),
         cmocka_unit_test(failure_of_a_call_leaves_the_device_open),
         cmocka_unit_test(lack_of_memory_once_is_made_good),
