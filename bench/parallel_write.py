@@ -99,7 +99,8 @@ def measure(args, nprocesses, ndevices, way):
     if way in AHEAD:
         environment.update(CONNECTOR, TERP_MPI_WRITES=way)
         if way == "disjoint":
-            environment["MALLOC_MMAP_THRESHOLD_"] = "131072"
+            environment.update(MALLOC_MMAP_THRESHOLD_="131072",
+                               OMPI_MCA_fcoll="individual")
     elif ndevices:
         require_devices(args, nprocesses, **environment)
     layers = [nprocesses * args.extent]
