@@ -132,11 +132,9 @@ target_compile_definitions(test_cuda_prediction_busy
     CUDA_LINES_ENOUGH=0x7fffffffu CUDA_STRETCH_MIN_NVALUES=2u)
 terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
-  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu
-  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_write.cu)
+  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu)
 target_compile_definitions(test_cuda_specials_busy
-  PRIVATE CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
-          CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0)
+  PRIVATE CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0)
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
 # The same test with the launch shapes of large chunks.
 terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
@@ -196,14 +194,13 @@ endif()
 # Chunks under all bounds, with the launch shapes of large chunks.
 add_library(terp_cuda_busy_library SHARED)
 set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu
-  sections/low_bits.cu sections/specials_mask.cu sections/specials_write.cu
+  sections/low_bits.cu sections/specials_mask.cu
   sections/stream_read.cu entropy/tiles_decode.cu)
 list(TRANSFORM busy_sources PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
 terp_emulate_cuda(terp_cuda_busy_library ${busy_sources})
 target_compile_definitions(terp_cuda_busy_library PRIVATE
   CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
-  CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0 CUDA_LONG_INDEX_NPARTITIONS=1
-  CUDA_LARGE_BATCH_NTILES=1 CUDA_POINTWISE_MAX_NBLOCKS=3
+  CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_POINTWISE_MAX_NBLOCKS=3
   CUDA_SIGNS_MAX_NBLOCKS=3)
 set_target_properties(terp_cuda_busy_library PROPERTIES LINKER_LANGUAGE CXX
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)

@@ -20,6 +20,7 @@
 #include "codec/format/layout.h"
 #include "codec/format/lossless.h"
 #include "codec/format/low_bits.h"
+#include "codec/format/sections.h"
 #include "codec/model/exact.h"
 #include "codec/model/plan.h"
 #include "codec/model/range.h"
@@ -34,9 +35,6 @@ enum cuda_progress {
     CUDA_PROGRESS_SCAN,
     CUDA_PROGRESS_ISOLATE,
     CUDA_PROGRESS_NOT_ISOLATED, /* flags, no counter */
-    CUDA_PROGRESS_FIND_RUNS,    /* runs of special values */
-    CUDA_PROGRESS_CHOOSE_MASK_DELTA,
-    CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_MASK,
     CUDA_PROGRESS_TAILS,
     CUDA_PROGRESS_ESCAPES,
@@ -67,6 +65,17 @@ struct cuda_common {
 struct cuda_integers {
     unsigned long long min_complement, max, scale;
     bool any;
+};
+
+/* encode: how far special values are written, and what has been found of them
+ * (gpu/sections/specials_write.cu). */
+struct cuda_specials {
+    unsigned ntaken, nfinished;               /* shares of work */
+    unsigned nsteps;                          /* steps that have ended */
+    unsigned long long nruns[2 + TERP_NDIMS]; /* by kind */
+    /* For each different special value, a color: 1 + its first position; 0:
+     * none. More colors than TERP_SPECIALS_MAX_NCOLORS are too many. */
+    unsigned long long first[TERP_SPECIALS_MAX_NCOLORS + 1];
 };
 
 /* The model of a stream (doc/format.md): how values are predicted and
@@ -153,6 +162,7 @@ struct cuda_chunk {
     double grid_step, grid_inverse;
     uint64_t spline_cost, lorenzo_cost; /* encode: estimates of the tuner */
 
+    struct cuda_specials specials; /* encode */
     /* encode, lossless: more counters of finished blocks, as in `progress` */
     unsigned common_progress, prices_progress, references_progress;
     struct cuda_common common;

@@ -6,8 +6,8 @@
 #include "gpu/block/warp.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/sections/escapes.cuh"
-#include "gpu/sections/mask_pieces.cuh"
 #include "gpu/sections/mask_sums.cuh"
+#include "gpu/sections/mask_words.cuh"
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
@@ -195,12 +195,12 @@ __launch_bounds__(NTHREADS)
 }
 
 /* Counts negative signs, and the differences of each mask delta. Grid: (some
- * blocks, chunks). A thread takes 16 values in turn. */
+ * blocks, chunks). A thread takes 32 values in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
-    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
+    const uint32_t *bits = region<uint32_t>(batch, batch.at.signs);
     uint64_t distance[1 + TERP_NDIMS] = {0};
     unsigned long long n[1 + TERP_NDIMS] = {0};
 
@@ -209,11 +209,11 @@ __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
     for (int d = 1; d <= TERP_NDIMS; d++)
         distance[d] = terp_mask_delta_distance(batch.d_layout, d);
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-         16 * i < batch.nvalues; i += (uint64_t)gridDim.x * NTHREADS)
+         32 * i < batch.nvalues; i += (uint64_t)gridDim.x * NTHREADS)
         for (int d = 0; d <= TERP_NDIMS; d++)
             if (d == 0 || distance[d] > 0)
                 n[d] += (unsigned)__popc(
-                    mask_delta_piece(bits, i, batch.nvalues, distance[d]));
+                    mask_delta_word(bits, i, batch.nvalues, distance[d]));
     for (int d = 0; d <= TERP_NDIMS; d++) {
         const unsigned long long sum = warp_sum(n[d]);
         if (threadIdx.x % 32 == 0 && sum > 0)
@@ -221,14 +221,14 @@ __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
     }
 }
 
-/* Makes the symbols of signs. Grid: (some blocks, chunks). A thread takes 16
- * values, two symbols, in turn. */
+/* Makes the symbols of signs. Grid: (some blocks, chunks). A thread takes 32
+ * values, four symbols, in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     make_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
+    const uint32_t *bits = region<uint32_t>(batch, batch.at.signs);
     uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
 
     if (!is_mixed(batch, chunk))
@@ -237,13 +237,11 @@ __launch_bounds__(NTHREADS)
     const uint64_t distance =
         d == 0 ? 0 : terp_mask_delta_distance(batch.d_layout, d);
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-         16 * i < batch.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
-        const unsigned piece =
-            mask_delta_piece(bits, i, batch.nvalues, distance);
-        symbols[2 * i] = (uint16_t)terp_sign_symbol((uint8_t)piece);
-        if (2 * i + 1 < signs.nvalues)
-            symbols[2 * i + 1] =
-                (uint16_t)terp_sign_symbol((uint8_t)(piece >> 8));
+         32 * i < batch.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
+        const unsigned word = mask_delta_word(bits, i, batch.nvalues, distance);
+        for (unsigned k = 0; k < 4 && 4 * i + k < signs.nvalues; k++)
+            symbols[4 * i + k] =
+                (uint16_t)terp_sign_symbol((uint8_t)(word >> 8 * k));
     }
 }
 
@@ -253,7 +251,7 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream)
     if (!cuda_form_may_have_signs(batch->form))
         return cudaSuccess;
     const struct cuda_batch signs = signs_of(batch);
-    const uint64_t nblocks = nblocks_for(batch, 16 * NTHREADS);
+    const uint64_t nblocks = nblocks_for(batch, 32 * NTHREADS);
     struct stage_launches launches = {batch, stream};
 
     launches.add(carry_signs, nblocks_for(batch, SIGN_PIECE_NVALUES * NWARPS),

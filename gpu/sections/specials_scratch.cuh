@@ -3,19 +3,19 @@
  * several steps use. gpu/sections/specials_write.cu describes the steps. */
 #pragma once
 
-#include "gpu/block/scan.cuh"
+#include "gpu/block/sum.cuh"
 
-#include "gpu/sections/mask_pieces.cuh"
+#include "gpu/sections/mask_words.cuh"
 #include "gpu/sections/specials.cuh"
 
 /* Threads and warps of every block. */
-#define SPECIALS_WRITE_NTHREADS 1024
+#define SPECIALS_WRITE_NTHREADS 256
 #define SPECIALS_WRITE_NWARPS (SPECIALS_WRITE_NTHREADS / 32)
 
-/* Values of a thread (16: a piece of a mask), and of a segment, which is a
- * block's work. */
-#define SPECIALS_NITEMS 16
-#define SPECIALS_SEGMENT_NVALUES (SPECIALS_WRITE_NTHREADS * SPECIALS_NITEMS)
+/* Values of a segment, for which runs are counted: a block finds special values
+ * in it, and in the steps behind a warp has it alone. */
+#define SPECIALS_SEGMENT_NVALUES 16384
+#define SPECIALS_SEGMENT_NWORDS (SPECIALS_SEGMENT_NVALUES / 32)
 
 /* Groups of numbers in a batch, which a block measures or packs at a time, and
  * their runs. */
@@ -23,43 +23,25 @@
 #define SPECIALS_PACK_NRUNS \
     (SPECIALS_PACK_NGROUPS * TERP_SPECIALS_GROUP_NNUMBERS)
 
-/* Most segments of a chunk for which one block does all steps: 524288 values.
- * Tests use 0. A larger chunk has at most SPECIALS_MAX_NBLOCKS blocks, about as
- * many as a large device runs at once, since most chunks have nothing to do. */
-#ifndef CUDA_SINGLE_BLOCK_MAX_NSEGMENTS
-#define CUDA_SINGLE_BLOCK_MAX_NSEGMENTS 32
-#endif
-#define SPECIALS_MAX_NBLOCKS 264
-
-/* Colors, which are different special values, in the sequence in which a block
- * met them, and the position where each occurs first. */
-struct color_table {
-    uint32_t ncolors; /* TERP_SPECIALS_MAX_NCOLORS + 1: too many */
-    uint64_t color[TERP_SPECIALS_MAX_NCOLORS];
-    uint64_t first[TERP_SPECIALS_MAX_NCOLORS];
-};
-
 /* Kinds of runs that are counted: of special values, of equal special values,
  * and, RUNS_COLOR + d, of differences under the mask delta of dimension d > 0,
- * or of bricks for d = TERP_NDIMS. */
+ * or of bricks for d = TERP_NDIMS. Special values are counted, too. */
 enum {
     RUNS_SPECIAL,
     RUNS_COLOR,
-    RUNS_NKINDS = RUNS_COLOR + 1 + TERP_NDIMS
+    RUNS_NKINDS = RUNS_COLOR + 1 + TERP_NDIMS,
+    SPECIAL_VALUES = RUNS_NKINDS,
+    SPECIALS_NCOUNTS
 };
-
-/* The counts of a segment. */
-struct special_segment {
-    uint64_t run_at, special_at; /* runs and special values before it */
-    uint32_t nruns[RUNS_NKINDS];
-    uint32_t nspecials;
-};
+static_assert(sizeof(((struct cuda_specials *)NULL)->nruns) == RUNS_NKINDS * 8,
+              "The state has a sum for each kind.");
 
 /* The layout of the section. */
 struct specials_summary {
     uint64_t nruns;
     uint64_t mask_delta;     /* distance of the mask delta; 0: none */
     uint32_t mask_delta_dim; /* its dimension; 0: none */
+    uint32_t kind;           /* of the runs */
     uint32_t ncolors;
     uint32_t nfields;
     uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
@@ -69,15 +51,22 @@ struct specials_summary {
 /* The arrays in scratch memory. */
 struct specials_scratch {
     struct specials_summary *summary;
-    struct color_table *tables;
-    struct special_segment *segments;
-    uint16_t *run_bits; /* bit map: a run of equal values begins */
+    /* Of each segment; for the chosen kind and special values, later of all
+     * segments before it. */
+    uint32_t *counts[SPECIALS_NCOUNTS];
+    uint32_t *run_bits; /* bit map: a run of equal values begins */
     uint64_t *batch_at[TERP_SPECIALS_NFIELDS]; /* in the stream */
     uint8_t *width[TERP_SPECIALS_NFIELDS];
     uint32_t *run_begin, *run_end;
     uint64_t max_nruns;
-    uint64_t nsegments;
+    uint64_t nsegments; /* one has the place behind the last value */
 };
+
+static __device__ __host__ inline uint64_t
+specials_nsegments(uint64_t nvalues)
+{
+    return nvalues / SPECIALS_SEGMENT_NVALUES + 1;
+}
 
 /* Thread 0 sets `scratch`, which is in shared memory; the others need a
  * barrier. */
@@ -89,16 +78,15 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
 
     if (threadIdx.x != 0)
         return;
-    scratch.nsegments = div_up(batch.nvalues, SPECIALS_SEGMENT_NVALUES);
+    scratch.nsegments = specials_nsegments(batch.nvalues);
     scratch.summary = (struct specials_summary *)at;
     at += sizeof *scratch.summary;
-    scratch.tables = (struct color_table *)at;
-    at += min_u64(scratch.nsegments, SPECIALS_MAX_NBLOCKS) *
-          sizeof *scratch.tables;
-    scratch.segments = (struct special_segment *)at;
-    at += scratch.nsegments * sizeof *scratch.segments;
-    scratch.run_bits = (uint16_t *)at;
-    at += scratch.nsegments * (SPECIALS_SEGMENT_NVALUES / 8);
+    for (uint32_t *&counts : scratch.counts) {
+        counts = (uint32_t *)at;
+        at += 8 * div_up(scratch.nsegments, 2);
+    }
+    scratch.run_bits = (uint32_t *)at;
+    at += 8 * div_up(batch.nvalues, 64);
     /* The remaining bytes are divided: a run needs its begin and its end; a
      * batch needs, for each field, the widths of its groups and its place in
      * the stream. */
@@ -118,19 +106,20 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
     scratch.run_end = scratch.run_begin + scratch.max_nruns;
 }
 
-/* Returns *sum plus the numbers of all threads before this one, and adds the
- * numbers of all threads to *sum. All threads call it together; two barriers.
- */
+/* Replaces the numbers of all segments, or batches, by `first` and the sum of
+ * those before. Returns `first` and the sum of all. All threads call it
+ * together. */
+template <typename N>
 static __device__ uint64_t
-sum_before(uint64_t number, uint64_t *sum)
+sum_up_numbers(N *numbers, uint64_t n, uint64_t first)
 {
     __shared__ struct block_scan<unsigned long long, SPECIALS_WRITE_NTHREADS>
         s_scan;
-    unsigned long long all;
 
     __syncthreads();
-    const unsigned long long before =
-        *sum + scan_block(s_scan, (unsigned long long)number, &all);
-    *sum += all;
-    return before;
+    return first + sum_numbers<SPECIALS_WRITE_NTHREADS>(
+                       n, s_scan, [=](uint64_t i) { return numbers[i]; },
+                       [=](uint64_t i, uint64_t before) {
+                           numbers[i] = (N)(first + before);
+                       });
 }

@@ -1,5 +1,5 @@
 /* Writes the section of special values, with the same bytes as
- * cpu/sections/specials.c, in five steps:
+ * cpu/sections/specials.c, by one kernel in five steps:
  *
  *   find     makes bit maps of special values and of runs, and the palette
  *   choose   chooses the mask delta, if there is one color
@@ -7,49 +7,176 @@
  *   measure  finds the widths of groups, and so each place in the section
  *   pack     writes groups and values
  *
- * Blocks share the work of each step, which is a launch of its own; the last
- * block finishes `find`, `choose` and `measure` alone. One block does all five
- * steps of a small chunk. The first two steps are in
- * gpu/sections/specials_choose.cuh. */
-#include "gpu/sections/specials_choose.cuh"
+ * A step is divided into shares, and blocks take shares in the order of steps.
+ * The first share of a step waits until the step before has ended: all shares
+ * before it are then in the hands of blocks that run, so the wait ends, however
+ * many blocks run at once. The block that ends the last share of a step
+ * finishes the step alone. `find` is in gpu/sections/specials_find.cuh. */
+#include "gpu/sections/specials_find.cuh"
+
+/* The most blocks of all chunks, about as many as a large device runs at once,
+ * with WRITE_MIN_NBLOCKS for each multiprocessor. */
+#define WRITE_MAX_NBLOCKS 660
+#define WRITE_MIN_NBLOCKS 5
+
+/* ---- find ---- */
+
+/* Numbers the runs of a kind: finds how many runs, and special values, are
+ * before each segment. */
+static __device__ void
+number_runs(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const struct specials_scratch &scratch, unsigned kind)
+{
+    struct specials_summary *summary = scratch.summary;
+
+    sum_up_numbers(scratch.counts[kind], scratch.nsegments, 0);
+    if (summary->ncolors == 0)
+        sum_up_numbers(scratch.counts[SPECIAL_VALUES], scratch.nsegments, 0);
+    if (threadIdx.x != 0)
+        return;
+    summary->kind = kind;
+    summary->nruns = chunk.specials.nruns[kind];
+    summary->mask_delta_dim = kind > RUNS_COLOR ? kind - RUNS_COLOR : 0;
+    summary->mask_delta =
+        kind > RUNS_COLOR
+            ? terp_mask_delta_distance(batch.d_layout, (int)(kind - RUNS_COLOR))
+            : 0;
+    if (summary->nruns > scratch.max_nruns)
+        chunk.status = TERP_ERR_DEVICE;
+}
+
+/* If the palette holds all colors, runs are of equal values, else of special
+ * values. With one color, the mask delta decides. */
+template <typename T>
+static __device__ void
+finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const struct specials_scratch &scratch)
+{
+    make_palette<T>(chunk, scratch);
+    __syncthreads();
+    const unsigned ncolors = scratch.summary->ncolors;
+    if (ncolors != 1)
+        number_runs(batch, chunk, scratch,
+                    ncolors == 0 ? RUNS_SPECIAL : RUNS_COLOR);
+    if (threadIdx.x != 0)
+        return;
+    scratch.summary->nfields = (uint32_t)terp_specials_nfields((int)ncolors);
+    chunk.model_end = specials_begin(batch, chunk);
+    if (batch.nvalues > UINT32_MAX)
+        chunk.status = TERP_ERR_DEVICE;
+}
+
+/* ---- choose ---- */
+
+/* Calls use(i, word, last) for each word i of a mask delta in a segment; `last`
+ * is the bit before the word. The warp has the segment, and a lane every 32nd
+ * word. */
+template <typename Use>
+static __device__ __forceinline__ void
+walk_segment(const uint32_t *mask, uint64_t nvalues, uint64_t distance,
+             uint64_t segment, Use use)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const uint64_t first = segment * SPECIALS_SEGMENT_NWORDS;
+    unsigned last =
+        first == 0 ? 0
+                   : mask_delta_word(mask, first - 1, nvalues, distance) >> 31;
+
+#pragma unroll 4
+    for (unsigned i = lane; i < SPECIALS_SEGMENT_NWORDS; i += 32) {
+        const unsigned word =
+            mask_delta_word(mask, first + i, nvalues, distance);
+        const unsigned before = __shfl_up_sync(FULL_WARP_MASK, word, 1) >> 31;
+        use(first + i, word, lane == 0 ? last : before);
+        last = __shfl_sync(FULL_WARP_MASK, word, 31) >> 31;
+    }
+}
+
+/* The step `choose`: counts the runs of each mask delta in a segment, which the
+ * warp has. Has barriers. */
+static __device__ void
+choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+       const struct specials_scratch &scratch, uint64_t segment)
+{
+    __shared__ unsigned s_nruns[TERP_NDIMS];
+    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
+
+    if (threadIdx.x < TERP_NDIMS)
+        s_nruns[threadIdx.x] = 0;
+    __syncthreads();
+    for (int d = 1; d <= TERP_NDIMS && segment < scratch.nsegments; d++) {
+        const uint64_t distance = terp_mask_delta_distance(batch.d_layout, d);
+        if (distance == 0)
+            continue;
+        unsigned nruns = 0;
+        walk_segment(mask, batch.nvalues, distance, segment,
+                     [&](uint64_t, unsigned word, unsigned last) {
+                         nruns += (unsigned)__popc(word & ~(word << 1 | last));
+                     });
+        nruns = warp_sum(nruns);
+        if (threadIdx.x % 32 != 0)
+            continue;
+        scratch.counts[RUNS_COLOR + d][segment] = nruns;
+        if (nruns > 0)
+            atomicAdd(&s_nruns[d - 1], nruns);
+    }
+    __syncthreads();
+    if (threadIdx.x < TERP_NDIMS && s_nruns[threadIdx.x] > 0)
+        atomicAdd(&chunk.specials.nruns[RUNS_COLOR + 1 + threadIdx.x],
+                  s_nruns[threadIdx.x]);
+}
+
+/* Chooses the mask delta that leaves the fewest runs, if that is fewer than the
+ * mask itself has. */
+static __device__ void
+finish_choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+              const struct specials_scratch &scratch)
+{
+    const unsigned long long *nruns = chunk.specials.nruns;
+    unsigned best = RUNS_COLOR;
+
+    for (int d = 1; d <= TERP_NDIMS; d++)
+        if (terp_mask_delta_distance(batch.d_layout, d) > 0 &&
+            nruns[RUNS_COLOR + d] < nruns[best])
+            best = RUNS_COLOR + (unsigned)d;
+    number_runs(batch, chunk, scratch, best);
+}
 
 /* ---- list ---- */
 
-/* The step `list`. Blocks take segments in turn; a thread has a piece of 16
- * values, and writes the runs that begin or end there. */
+/* The step `list`: writes where the runs of a segment begin and end. The warp
+ * has the segment. */
 static __device__ void
-list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
+list(const struct cuda_batch &batch, const struct specials_scratch &scratch,
+     uint64_t segment)
 {
-    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
-    uint64_t nvalues = batch.nvalues;
-    uint64_t distance = scratch.summary->mask_delta;
-    bool colored = scratch.summary->ncolors > 1;
+    const bool colored = scratch.summary->ncolors > 1;
+    uint32_t run = scratch.counts[scratch.summary->kind][segment];
 
-    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
-        uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
-        unsigned special = mask_delta_piece(mask, piece, nvalues, distance);
-        unsigned next = piece_behind(mask, piece, special, nvalues, distance);
-        unsigned last = piece_before(mask, piece, special, nvalues, distance);
-        unsigned begins = special & ~(special << 1 | last >> 15);
-        unsigned next_begins = next & ~(special >> 15);
-        if (colored) {
-            begins = piece_of(scratch.run_bits, piece, nvalues);
-            next_begins = piece_of(scratch.run_bits, piece + 1, nvalues);
-        }
-        unsigned goes_on = special & ~begins,
-                 next_goes_on = next & ~next_begins;
-        unsigned ends = special & ~(goes_on >> 1 | next_goes_on << 15);
-        uint64_t nruns = scratch.segments[i].run_at;
-        uint64_t run = sum_before((unsigned)__popc(begins), &nruns);
-        for (int bit = 0; bit < SPECIALS_NITEMS && (begins | ends) >> bit != 0;
-             bit++) {
-            uint32_t at = (uint32_t)(piece * SPECIALS_NITEMS) + bit;
-            if (begins >> bit & 1)
-                scratch.run_begin[run++] = at;
-            if (ends >> bit & 1)
-                scratch.run_end[run - 1] = at + 1;
-        }
-    }
+    walk_segment(region<uint32_t>(batch, batch.at.mask), batch.nvalues,
+                 scratch.summary->mask_delta, segment,
+                 [&](uint64_t i, unsigned word, unsigned last) {
+                     const unsigned before = word << 1 | last;
+                     const unsigned begins =
+                         colored ? mask_word(scratch.run_bits, i, batch.nvalues)
+                                 : word & ~before;
+                     const unsigned ends = before & (begins | ~word);
+                     unsigned either = begins | ends;
+                     if (__ballot_sync(FULL_WARP_MASK, either != 0) == 0)
+                         return;
+                     const unsigned n = (unsigned)__popc(begins);
+                     const unsigned sum = warp_inclusive_sum(n);
+                     uint32_t own = run + sum - n;
+                     for (; either != 0; either &= either - 1) {
+                         const int bit = __ffs((int)either) - 1;
+                         const uint32_t at = (uint32_t)(32 * i) + (uint32_t)bit;
+                         if (ends >> bit & 1)
+                             scratch.run_end[own - 1] = at;
+                         if (begins >> bit & 1)
+                             scratch.run_begin[own++] = at;
+                     }
+                     run += __shfl_sync(FULL_WARP_MASK, sum, 31);
+                 });
 }
 
 /* ---- measure ---- */
@@ -73,8 +200,8 @@ number_of(const struct cuda_chunk &chunk,
     return color;
 }
 
-/* The last block finds the place of each batch's groups, and writes the head
- * and the palette. */
+/* Finds the place of each batch's groups, and writes the head and the
+ * palette. */
 static __device__ void
 finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                const struct specials_scratch &scratch)
@@ -86,16 +213,8 @@ finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
     for (uint64_t left = summary->nruns >> 7; left > 0; left >>= 7)
         at++;
-    for (unsigned field = 0; field < summary->nfields; field++) {
-        for (uint64_t first = 0; first < nbatches;
-             first += SPECIALS_WRITE_NTHREADS) {
-            uint64_t i = first + threadIdx.x;
-            uint64_t *batch_at = &scratch.batch_at[field][i];
-            uint64_t place = sum_before(i < nbatches ? *batch_at : 0, &at);
-            if (i < nbatches)
-                *batch_at = place;
-        }
-    }
+    for (unsigned field = 0; field < summary->nfields; field++)
+        at = sum_up_numbers(scratch.batch_at[field], nbatches, at);
     if (threadIdx.x != 0)
         return;
     summary->values_at = at;
@@ -115,50 +234,43 @@ finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                  batch.own_nbytes);
 }
 
-/* The step `measure`: finds the widths of groups. Blocks take batches in turn,
- * and a warp groups of a batch. */
+/* The step `measure`: finds the widths of a batch's groups, which warps take in
+ * turn. */
 template <typename T>
 static __device__ void
-measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-        const struct specials_scratch &scratch)
+measure(const struct cuda_chunk &chunk, const struct specials_scratch &scratch,
+        uint64_t i)
 {
     __shared__ unsigned s_nbytes[TERP_SPECIALS_NFIELDS];
     uint64_t nruns = scratch.summary->nruns;
     unsigned lane = threadIdx.x % 32, nfields = scratch.summary->nfields;
 
-    for (uint64_t i = blockIdx.x; i * SPECIALS_PACK_NRUNS < nruns;
-         i += gridDim.x) {
-        if (threadIdx.x < TERP_SPECIALS_NFIELDS)
-            s_nbytes[threadIdx.x] = 0;
-        __syncthreads();
-        for (unsigned g = threadIdx.x / 32; g < SPECIALS_PACK_NGROUPS;
-             g += SPECIALS_WRITE_NWARPS) {
-            uint64_t group = i * SPECIALS_PACK_NGROUPS + g;
-            uint64_t first = group * TERP_SPECIALS_GROUP_NNUMBERS;
-            if (first >= nruns)
-                break;
-            uint64_t n = min_u64(TERP_SPECIALS_GROUP_NNUMBERS, nruns - first);
-            for (unsigned field = 0; field < nfields; field++) {
-                uint32_t all = 0;
-                for (unsigned j = lane; j < n; j += 32)
-                    all |= number_of<T>(chunk, scratch, (int)field, first + j);
-                all = warp_or(all);
-                if (lane > 0)
-                    continue;
-                int width = bit_width(all);
-                scratch.width[field][group] = (uint8_t)width;
-                atomicAdd(&s_nbytes[field],
-                          1 + (unsigned)packed_nbytes(n, width));
-            }
-            __syncwarp();
+    if (threadIdx.x < TERP_SPECIALS_NFIELDS)
+        s_nbytes[threadIdx.x] = 0;
+    __syncthreads();
+    for (unsigned g = threadIdx.x / 32; g < SPECIALS_PACK_NGROUPS;
+         g += SPECIALS_WRITE_NWARPS) {
+        uint64_t group = i * SPECIALS_PACK_NGROUPS + g;
+        uint64_t first = group * TERP_SPECIALS_GROUP_NNUMBERS;
+        if (first >= nruns)
+            break;
+        uint64_t n = min_u64(TERP_SPECIALS_GROUP_NNUMBERS, nruns - first);
+        for (unsigned field = 0; field < nfields; field++) {
+            uint32_t all = 0;
+            for (unsigned j = lane; j < n; j += 32)
+                all |= number_of<T>(chunk, scratch, (int)field, first + j);
+            all = warp_or(all);
+            if (lane > 0)
+                continue;
+            int width = bit_width(all);
+            scratch.width[field][group] = (uint8_t)width;
+            atomicAdd(&s_nbytes[field], 1 + (unsigned)packed_nbytes(n, width));
         }
-        __syncthreads();
-        if (threadIdx.x < nfields)
-            scratch.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
-        __syncthreads();
+        __syncwarp();
     }
-    if (is_last_block(&chunk.progress[CUDA_PROGRESS_MEASURE_RUNS], gridDim.x))
-        finish_measure(batch, chunk, scratch);
+    __syncthreads();
+    if (threadIdx.x < nfields)
+        scratch.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
 }
 
 /* ---- pack ---- */
@@ -229,60 +341,135 @@ pack_batch(const struct cuda_chunk &chunk,
             __syncwarp();
         }
     }
-    __syncthreads();
 }
 
-/* Writes all special values, one after another, if there is no palette. Blocks
- * take segments in turn; a thread has a piece of 16 values. */
+/* Writes the special values of a segment, one after another. The warp has the
+ * segment. */
 static __device__ void
 pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            const struct specials_scratch &scratch)
+            const struct specials_scratch &scratch, uint64_t segment)
 {
-    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     size_t nbytes = (size_t)batch.own_nbytes;
+    uint64_t at = scratch.counts[SPECIAL_VALUES][segment];
 
-    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
-        uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
-        unsigned special = piece_of(mask, piece, batch.nvalues);
-        uint64_t nspecials = scratch.segments[i].special_at;
-        uint64_t at = sum_before((unsigned)__popc(special), &nspecials);
-        uint8_t *to =
-            (uint8_t *)chunk.dst + scratch.summary->values_at + at * nbytes;
-        for (; special != 0; special &= special - 1, to += nbytes) {
-            uint64_t value = piece * SPECIALS_NITEMS + __ffs((int)special) - 1;
-            memcpy(to, (const uint8_t *)chunk.values + value * nbytes, nbytes);
-        }
+    walk_segment(
+        region<uint32_t>(batch, batch.at.mask), batch.nvalues, 0, segment,
+        [&](uint64_t i, unsigned word, unsigned) {
+            const unsigned n = (unsigned)__popc(word);
+            const unsigned sum = warp_inclusive_sum(n);
+            uint8_t *to = (uint8_t *)chunk.dst + scratch.summary->values_at +
+                          (at + sum - n) * nbytes;
+            for (; word != 0; word &= word - 1, to += nbytes) {
+                const uint64_t value = 32 * i + (unsigned)__ffs((int)word) - 1;
+                memcpy(to, (const uint8_t *)chunk.values + value * nbytes,
+                       nbytes);
+            }
+            at += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        });
+}
+
+/* ---- shares ---- */
+
+enum step {
+    STEP_FIND,
+    STEP_CHOOSE,
+    STEP_LIST,
+    STEP_MEASURE,
+    STEP_PACK
+};
+
+/* A block's share, in shared memory. */
+struct share {
+    int step;         /* < 0: nothing is left */
+    uint64_t first;   /* shares of all steps before */
+    uint64_t nshares; /* of the step */
+    uint64_t at;      /* among them */
+};
+
+/* How many shares a step has, once the step before has ended. */
+static __device__ uint64_t
+nshares_of(const struct specials_scratch &scratch, int step)
+{
+    const struct specials_summary *summary = scratch.summary;
+    const uint64_t nwarps = div_up(scratch.nsegments, SPECIALS_WRITE_NWARPS);
+
+    switch (step) {
+    case STEP_FIND:
+        return scratch.nsegments;
+    case STEP_CHOOSE:
+        return summary->ncolors == 1 ? nwarps : 0;
+    case STEP_LIST:
+        return nwarps;
+    case STEP_MEASURE:
+        return div_up(summary->nruns, SPECIALS_PACK_NRUNS);
+    default:
+        return div_up(summary->nruns, SPECIALS_PACK_NRUNS) +
+               (summary->ncolors == 0 ? nwarps : 0);
     }
 }
 
-/* The step `pack`. */
-template <typename T>
+/* Takes the next share; thread 0 calls it. */
 static __device__ void
-pack(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-     const struct specials_scratch &scratch)
+take_share(struct cuda_chunk &chunk, const struct specials_scratch &scratch,
+           struct share &share)
 {
-    for (uint64_t i = blockIdx.x;
-         i * SPECIALS_PACK_NRUNS < scratch.summary->nruns; i += gridDim.x)
-        pack_batch<T>(chunk, scratch, i);
-    if (scratch.summary->ncolors == 0)
-        pack_values(batch, chunk, scratch);
+    const uint64_t taken = atomicAdd(&chunk.specials.ntaken, 1u);
+
+    while (taken - share.first >= share.nshares) {
+        if (share.step == STEP_PACK) {
+            share.step = -1;
+            return;
+        }
+        if (share.nshares > 0) {
+            while (*(volatile unsigned *)&chunk.specials.nsteps <=
+                   (unsigned)share.step)
+                ;
+            __threadfence();
+        }
+        if (*(volatile enum terp_status *)&chunk.status != TERP_OK) {
+            share.step = -1;
+            return;
+        }
+        share.first += share.nshares;
+        share.nshares = nshares_of(scratch, ++share.step);
+    }
+    share.at = taken - share.first;
 }
 
-/* ---- kernels ---- */
+/* Finishes the step whose last share the block has ended, and lets the next one
+ * begin. */
+template <typename T>
+static __device__ void
+finish_step(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const struct specials_scratch &scratch, int step)
+{
+    if (step == STEP_FIND)
+        finish_find<T>(batch, chunk, scratch);
+    if (step == STEP_CHOOSE)
+        finish_choose(batch, chunk, scratch);
+    if (step == STEP_MEASURE)
+        finish_measure(batch, chunk, scratch);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicExch(&chunk.specials.nsteps, (unsigned)step + 1);
+    }
+}
 
-/* The steps of a launch: one, since a step may begin only when all blocks have
- * ended the one before; or all, if a chunk has one block. */
-enum {
-    STEP_FIND = 1,
-    STEP_CHOOSE = 2,
-    STEP_LIST = 4,
-    STEP_MEASURE = 8,
-    STEP_PACK = 16,
-    STEP_ALL = 31
-};
+/* ---- kernel ---- */
+
+/* Sets model_end, where the section begins, and specials_end, for a chunk
+ * without special values. */
+static __device__ void
+skip_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
+{
+    chunk.specials_end = chunk.model_end = specials_begin(batch, chunk);
+    if (chunk.specials_end >= batch.raw_nbytes)
+        chunk.status = TERP_ERR_CAPACITY;
+}
 
 /* Whether the chunk has special values to write; the same in all threads, even
- * if a step has changed the state. Has a barrier. */
+ * if another block changes the state. Has a barrier. */
 static __device__ bool
 is_ready(const struct cuda_chunk &chunk)
 {
@@ -290,79 +477,70 @@ is_ready(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Sets model_end, where the section begins, and specials_end if the chunk has
- * no special values. Thread 0 of the first block works. */
-static __device__ void
-begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
-{
-    if (blockIdx.x > 0 || threadIdx.x > 0 || chunk.status != TERP_OK)
-        return;
-    chunk.model_end = specials_begin(batch, chunk);
-    if (chunk.nspecials > 0)
-        return;
-    chunk.specials_end = chunk.model_end;
-    if (chunk.specials_end >= batch.raw_nbytes)
-        chunk.status = TERP_ERR_CAPACITY;
-}
-
-/* Does some steps. Grid: (some blocks, chunks), or (1, chunks) for STEP_ALL. T
- * is an unsigned integer or float type of the size of own values, C the type of
- * coded values, and STEPS a set of steps. Example: write_specials<uint16_t,
- * float, STEP_FIND> finds special values of half floats. Barriers separate the
- * steps of STEP_ALL. */
-template <typename T, typename C, int STEPS>
+/* Grid: (some blocks, chunks). T is an unsigned integer or float type of the
+ * size of own values, C the type of coded values. Example:
+ * write_specials<uint16_t, float> writes special values of half floats. */
+template <typename T, typename C>
 static __global__ void
-__launch_bounds__(SPECIALS_WRITE_NTHREADS)
+__launch_bounds__(SPECIALS_WRITE_NTHREADS, WRITE_MIN_NBLOCKS)
     write_specials(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
     __shared__ struct specials_scratch s_scratch;
+    __shared__ struct share s_share;
+    struct warp_colors<T> colors = {
+    };
 
-    if (STEPS & STEP_FIND)
-        begin_section(batch, chunk);
-    if (!is_ready(chunk))
+    if (!is_ready(chunk)) {
+        if (blockIdx.x == 0 && threadIdx.x == 0 && chunk.status == TERP_OK)
+            skip_section(batch, chunk);
         return;
+    }
     lay_out(batch, s_scratch);
-    __syncthreads();
-    if constexpr ((STEPS & STEP_FIND) != 0)
-        find<T, C>(batch, chunk, s_scratch);
-    if (STEPS == STEP_ALL && !is_ready(chunk))
-        return;
-    if (STEPS & STEP_CHOOSE)
-        choose(batch, chunk, s_scratch);
-    if (STEPS == STEP_ALL)
+    if (threadIdx.x == 0)
+        s_share = {STEP_FIND, 0, s_scratch.nsegments, 0};
+    for (;;) {
+        if (threadIdx.x == 0)
+            take_share(chunk, s_scratch, s_share);
         __syncthreads();
-    if (STEPS & STEP_LIST)
-        list(batch, s_scratch);
-    if (STEPS == STEP_ALL)
-        __syncthreads();
-    if (STEPS & STEP_MEASURE)
-        measure<T>(batch, chunk, s_scratch);
-    if (STEPS == STEP_ALL && !is_ready(chunk))
-        return;
-    if (STEPS & STEP_PACK)
-        pack<T>(batch, chunk, s_scratch);
+        const int step = s_share.step;
+        const uint64_t at = s_share.at;
+        const uint64_t segment = at * SPECIALS_WRITE_NWARPS + threadIdx.x / 32;
+        if (step < 0)
+            return;
+        if (step == STEP_FIND)
+            find_in_segment<T, C>(batch, chunk, s_scratch, at, colors);
+        if (step == STEP_CHOOSE)
+            choose(batch, chunk, s_scratch, segment);
+        if (step == STEP_LIST && segment < s_scratch.nsegments)
+            list(batch, s_scratch, segment);
+        if (step == STEP_MEASURE)
+            measure<T>(chunk, s_scratch, at);
+        if (step == STEP_PACK) {
+            const uint64_t nbatches =
+                div_up(s_scratch.summary->nruns, SPECIALS_PACK_NRUNS);
+            if (at < nbatches)
+                pack_batch<T>(chunk, s_scratch, at);
+            else if (segment - nbatches * SPECIALS_WRITE_NWARPS <
+                     s_scratch.nsegments)
+                pack_values(batch, chunk, s_scratch,
+                            segment - nbatches * SPECIALS_WRITE_NWARPS);
+            __syncthreads();
+        } else if (is_last_block(&chunk.specials.nfinished,
+                                 (unsigned)(s_share.first + s_share.nshares))) {
+            finish_step<T>(batch, chunk, s_scratch, step);
+        }
+    }
 }
 
 template <typename T, typename C>
 static cudaError_t
 launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    typedef void kernel(struct cuda_batch);
-    static kernel *const steps[] = {
-        write_specials<T, C, STEP_FIND>, write_specials<T, T, STEP_CHOOSE>,
-        write_specials<T, T, STEP_LIST>, write_specials<T, T, STEP_MEASURE>,
-        write_specials<T, T, STEP_PACK>};
-    const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
-    struct stage_launches launches = {batch, stream};
-
-    if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
-        return launch_stage(batch, stream, write_specials<T, C, STEP_ALL>, 1,
-                            SPECIALS_WRITE_NTHREADS);
-    for (kernel *step : steps)
-        launches.add(step, min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
-                     SPECIALS_WRITE_NTHREADS);
-    return launches.error;
+    return launch_stage(batch, stream, write_specials<T, C>,
+                        cuda_nblocks(batch, specials_nsegments(batch->nvalues),
+                                     WRITE_MAX_NBLOCKS),
+                        SPECIALS_WRITE_NTHREADS);
 }
 
 template <typename T>
