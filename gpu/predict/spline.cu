@@ -16,6 +16,7 @@
  * splines have launches of their own (spline_long.cuh). The finest level of
  * large chunks has them, too, if the plan allows marching (march.cuh). */
 #include "gpu/predict/spline_long.cuh"
+#include "gpu/predict/spline_march_linear.cuh"
 #include "gpu/predict/spline_march_ragged.cuh"
 #include "gpu/predict/spline_march_small.cuh"
 #include "gpu/predict/spline_rows.cuh"
@@ -80,7 +81,8 @@ static __device__ __forceinline__ bool
 takes_steps(const struct cuda_chunk &chunk, const struct level_shape &shape)
 {
     return chunk_applies(chunk) && !level_is_long(chunk, shape.l) &&
-           !(shape.marches && plan_marches<T>(chunk, shape.l));
+           !(shape.marches && (plan_marches<T>(chunk, shape.l) ||
+                               plan_marches_linear(chunk, shape.l)));
 }
 
 /* Makes every `nblocks`-th group of chunk c, from group `first` on.
@@ -349,6 +351,8 @@ launch_marches(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
     cudaError_t err = launch_march_ragged<T, decode>(batch, l, stream);
 
+    if (err == cudaSuccess)
+        err = launch_march_linear<T, decode>(batch, l, stream);
     if (err == cudaSuccess && shape_is_even(batch->h_layout, l)) {
         if (has_small_planes(batch, l)) {
             err = launch_march_small<decode>(batch, l, stream);

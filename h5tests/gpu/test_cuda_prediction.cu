@@ -353,6 +353,7 @@ fine_nvalues(const struct terp_layout *layout, int l)
  * whose finest level is predicted plane by plane. */
 #define CHECK_MARCHES 4
 #define CHECK_MARCHES_BLENDED 6
+#define CHECK_MARCHES_LINEAR 8
 
 static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
@@ -360,6 +361,8 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     struct cpu_prediction cpu;
     static const uint8_t marched[] = {TERP_SPLINE_CUBIC, TERP_SPLINE_NATURAL,
                                       TERP_SPLINE_LONG};
+    /* all sequences of three dimensions */
+    static const uint8_t sweeps[] = {0x06, 0x09, 0x12, 0x18, 0x21, 0x24};
     struct cuda_chunk *state = &b->state[0];
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
@@ -389,7 +392,9 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
                               : r >> 17 & 1 ? r >> 24 & 0x3F
                                             : 0),
                     plan.bound_ratio};
-        else if (blend > 1 && is_large)
+        else if (blend == CHECK_MARCHES_LINEAR && l == 1)
+            plan = {TERP_SPLINE_LINEAR, sweeps[r % 6], plan.bound_ratio};
+        else if ((blend == 2 || blend == 3) && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
             plan.priorities = 0;
@@ -650,7 +655,7 @@ all_marched_shapes(int plan)
             if (!terp_case_taken(2))
                 continue;
             struct bench b;
-            if ((i + f + (plan == CHECK_MARCHES)) % 3 != 0)
+            if ((i + f + (size_t)plan / 2) % 3 != 0)
                 continue;
             make_bench(&b, ncases % 4 == 3 ? TERP_FLOAT64 : TERP_FLOAT32,
                        marched[i].rank, marched[i].dims, marched[i].stack,
@@ -675,6 +680,13 @@ marched_levels_that_blend_equal_the_cpu(void **state)
 {
     (void)state;
     all_marched_shapes(CHECK_MARCHES_BLENDED);
+}
+
+static void
+marched_linear_levels_equal_the_cpu(void **state)
+{
+    (void)state;
+    all_marched_shapes(CHECK_MARCHES_LINEAR);
 }
 
 /* The CPU's results under a plan of the finest level: symbols in tile order,
@@ -937,6 +949,7 @@ main(void)
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(marched_levels_equal_the_cpu),
         cmocka_unit_test(marched_levels_that_blend_equal_the_cpu),
+        cmocka_unit_test(marched_linear_levels_equal_the_cpu),
         cmocka_unit_test(chunks_of_a_batch_may_differ_in_their_plans),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
