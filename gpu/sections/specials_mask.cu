@@ -14,15 +14,12 @@ static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
 
 /* ---- words of a share ---- */
 
-/* Toggles, in the words of a share, the bits where the runs of batch `i` begin
- * and end. A bit of the mask is then the parity of all toggled bits up to it.
- */
+/* Toggles, in the words of a share, the bits where runs begin and end. A bit of
+ * the mask is then the parity of all toggled bits up to it. */
 static __device__ void
-toggle_ends(const struct specials_view &view, uint64_t i, uint32_t *s_word)
+toggle_ends(const struct specials_view &view,
+            const struct specials_own_runs &runs, uint32_t *s_word)
 {
-    struct specials_own_runs runs;
-
-    specials_read_runs(view, i, runs);
     for (int k = 0; k < SPECIALS_READ_NRUNS; k++) {
         uint64_t end = runs.begin[k] + runs.length[k];
         uint64_t begin =
@@ -55,9 +52,18 @@ parity_before(bool odd)
     return __popc(before) & 1;
 }
 
-/* Makes the words of the block's share of the mask; thread i has word i. */
+/* Runs of a batch; `batch` is none if they have not been read. */
+struct read_runs {
+    struct specials_own_runs own;
+    uint64_t batch;
+};
+
+/* Makes the words of the block's share of the mask; thread i has word i. `runs`
+ * are those that the block has read last, since the next share needs them as
+ * well. */
 static __device__ void
-fill_share(const struct cuda_batch &batch, const struct specials_view &view)
+fill_share(const struct cuda_batch &batch, const struct specials_view &view,
+           struct read_runs &runs)
 {
     __shared__ uint32_t s_word[SPECIALS_READ_NTHREADS];
     uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
@@ -66,8 +72,12 @@ fill_share(const struct cuda_batch &batch, const struct specials_view &view)
     s_word[threadIdx.x] = 0;
     __syncthreads();
     for (uint64_t i = specials_first_batch(view);
-         i < view.nbatches && view.batches[i].end < view.end; i++)
-        toggle_ends(view, i, s_word);
+         i < view.nbatches && view.batches[i].end < view.end; i++) {
+        if (runs.batch != i)
+            specials_read_runs(view, i, runs.own);
+        runs.batch = i;
+        toggle_ends(view, runs.own, s_word);
+    }
     __syncthreads();
     uint32_t word = s_word[threadIdx.x];
     for (int distance = 1; distance < 32; distance *= 2)
@@ -103,9 +113,9 @@ has_mask(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Makes masks from runs. Grid: (some blocks, chunks). Blocks take shares of
- * 16384 values in turn, and a thread owns a word of 32. SINGLE_BLOCK: the last
- * block also undoes the mask delta. Shared: 2 KB of words, and the shared
+/* Makes masks from runs. Grid: (some blocks, chunks). A block has consecutive
+ * shares of 16384 values, and a thread owns a word of 32. SINGLE_BLOCK: the
+ * last block also undoes the mask delta. Shared: 2 KB of words, and the shared
  * memory of specials_read_runs. */
 template <bool SINGLE_BLOCK>
 static __global__ void
@@ -116,13 +126,16 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
 
     if (!has_mask(chunk))
         return;
-    uint64_t distance = 0;
-    for (uint64_t share = blockIdx.x;
-         share * SPECIALS_SHARE_NVALUES < batch.nvalues; share += gridDim.x) {
-        const struct specials_view view = specials_view_of(batch, chunk, share);
-        fill_share(batch, view);
-        distance = view.head.mask_delta_distance;
+    const uint64_t nshares = div_up(batch.nvalues, SPECIALS_SHARE_NVALUES);
+    const uint64_t n = div_up(nshares, gridDim.x);
+    const uint64_t end = min_u64(nshares, (blockIdx.x + 1) * n);
+    struct specials_view view = specials_view_of(batch, chunk, blockIdx.x * n);
+    struct read_runs runs = {{}, UINT64_MAX};
+    for (uint64_t share = blockIdx.x * n; share < end; share++) {
+        specials_view_move(batch, share, view);
+        fill_share(batch, view, runs);
     }
+    const uint64_t distance = view.head.mask_delta_distance;
     if (!SINGLE_BLOCK || distance == 0 ||
         !is_last_block(&chunk.progress[CUDA_PROGRESS_MASK], gridDim.x))
         return;

@@ -123,10 +123,12 @@ fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
 
     static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
                   "Each thread has one word of the block's share.");
-    for (int k = 0; k < 32; k++) {
-        const uint64_t i = first + 32 * k + lane;
-        const uint32_t row = __shfl_sync(FULL_WARP_MASK, word, k);
-        if (i < end && (row >> lane & 1) == special)
+    const uint32_t own = special ? word : ~word;
+    for (unsigned left = __ballot_sync(FULL_WARP_MASK, own != 0); left != 0;
+         left &= left - 1) {
+        const int k = __ffs((int)left) - 1;
+        const uint64_t i = first + 32 * (unsigned)k + lane;
+        if ((__shfl_sync(FULL_WARP_MASK, own, k) >> lane & 1) != 0 && i < end)
             values[i] = value;
     }
 }

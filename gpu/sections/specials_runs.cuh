@@ -32,6 +32,14 @@ struct specials_own_runs {
     uint64_t color[SPECIALS_READ_NRUNS];
 };
 
+static __device__ inline void
+specials_view_move(const struct cuda_batch &batch, uint64_t share,
+                   struct specials_view &view)
+{
+    view.begin = share * SPECIALS_SHARE_NVALUES;
+    view.end = min_u64(view.begin + SPECIALS_SHARE_NVALUES, batch.nvalues);
+}
+
 /* The view of a share; the chunk must have special values. */
 static __device__ inline struct specials_view
 specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -48,8 +56,7 @@ specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                                            (view.head.ncolors == 0
                                                 ? chunk.nspecials
                                                 : (uint64_t)view.head.ncolors);
-    view.begin = share * SPECIALS_SHARE_NVALUES;
-    view.end = min_u64(view.begin + SPECIALS_SHARE_NVALUES, batch.nvalues);
+    specials_view_move(batch, share, view);
     return view;
 }
 
