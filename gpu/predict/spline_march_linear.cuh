@@ -16,7 +16,7 @@
 #define LINEAR_NTHREADS 256
 #define LINEAR_NWARPS (LINEAR_NTHREADS / 32)
 /* The most blocks for all chunks; few, because none may be needed. */
-#define LINEAR_MAX_NBLOCKS 792
+#define LINEAR_MAX_NBLOCKS 528
 /* Cubes of a warp without the last lane's, and steps of a warp: a box, so that
  * the places of symbols have equal distances. */
 #define LINEAR_NCUBES 31u
@@ -38,30 +38,27 @@ plan_marches_linear(const struct cuda_chunk &chunk, int l)
     return plan.spline == TERP_SPLINE_LINEAR && x != y && x != z && y != z;
 }
 
-/* The prediction of the odd point after even point `own`. `other` is the next
- * even point or, if there is none, the one before. */
-static __device__ __forceinline__ enum terp_form
-linear_form(uint32_t i, uint32_t neven)
-{
-    return terp_form_at(TERP_SPLINE_LINEAR, i, neven);
+/* The prediction of an odd point from the even point below it, `own`, and
+ * `other`: the next even point or, at the end of a row of points, the one
+ * before. Weights serve both, bit for bit, so that lanes stay together. Levels
+ * that are marched through have at least three even points along each
+ * dimension. */
+template <typename T> struct linear_weights {
+    T own, other, scale;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct linear_weights<T>
+linear_weights_at(bool is_last) {
+    return {is_last ? (T)1.5 : (T)1, is_last ? (T)-0.5 : (T)1,
+            is_last ? (T)1 : (T)0.5};
 }
 
 template <typename T>
 static __device__ __forceinline__ T
-linear_of(enum terp_form form, T own, T other)
+linear_of(const struct linear_weights<T> &w, T own, T other)
 {
-    return form == TERP_FORM_LINEAR        ? TERP_LINEAR(own, other)
-           : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(other, own)
-                                           : own;
-}
-
-/* The other even point that a form reads. */
-static __device__ __forceinline__ uint32_t
-linear_other(enum terp_form form, uint32_t i)
-{
-    return form == TERP_FORM_LINEAR        ? i + 1
-           : form == TERP_FORM_EXTRAPOLATE ? i - 1
-                                           : i;
+    return (w.own * own + w.other * other) * w.scale;
 }
 
 /* A level: extents and distances along x, A and B, in this order, in the chunk
@@ -250,11 +247,11 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
     const bool has_b = exists && b < level.nodd[2];
     const bool vector = level.neven[0] == level.nodd[0] &&
                         (uintptr_t)view.dst % sizeof(struct both<T>) == 0;
-    const enum terp_form form_x =
-        exists ? linear_form(x, level.neven[0]) : TERP_FORM_COPY;
+    const struct linear_weights<T> weights_x = linear_weights_at<T>(is_last);
     const unsigned other_lane = (is_last ? lane - 1 : lane + 1) % 32;
-    const enum terp_form form_b = linear_form(b, level.neven[2]);
-    const uint32_t other_b = linear_other(form_b, b);
+    const bool is_last_b = b + 1 >= level.neven[2];
+    const struct linear_weights<T> weights_b = linear_weights_at<T>(is_last_b);
+    const uint32_t other_b = is_last_b ? b - 1 : b + 1;
     const uint32_t stop = min_u32(first + LINEAR_NSTEPS, level.neven[1]);
     const uint32_t to_other = 2 * (other_b - b) * level.fine[2] + 1;
     /* The last step may extrapolate from the slab before its own. */
@@ -267,7 +264,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
     struct linear_slab<T> before = {}, slab = {
     };
     const auto along_x = [&](T even) {
-        return linear_of(form_x, even,
+        return linear_of(weights_x, even,
                          __shfl_sync(FULL_WARP_MASK, even, (int)other_lane));
     };
     const auto place_of = [&](unsigned odd, uint32_t row_b) {
@@ -335,11 +332,11 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
             next.at[0] = even;
             next.at[1] =
                 make(in[1], along_x(even), there[1], owns, tiled(1), 1, b);
-            next.at[2] = make(in[4], linear_of(form_b, even, even_other),
+            next.at[2] = make(in[4], linear_of(weights_b, even, even_other),
                               there[2], owns, tiled(4), 4, b);
             T pred = along_x(next.at[2]);
             if (!level.x_above_b)
-                pred = linear_of(form_b, next.at[1],
+                pred = linear_of(weights_b, next.at[1],
                                  make(in_other, along_x(even_other), there[3],
                                       false, 0, 1, other_b));
             next.at[3] = make(in[5], pred, there[3], owns, tiled(5), 5, b);
@@ -352,12 +349,13 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
             }
         }
         if (is_odd) {
-            const enum terp_form form = linear_form(a - 1, level.neven[1]);
+            const struct linear_weights<T> weights =
+                linear_weights_at<T>(!is_slab);
             T made[4];
 #pragma unroll
             for (unsigned k = 0; k < 4; k++) {
                 const unsigned odd = 2 | (k & 1) | (k & 2) << 1;
-                T pred = linear_of(form, slab.at[k],
+                T pred = linear_of(weights, slab.at[k],
                                    is_slab ? next.at[k] : before.at[k]);
                 if ((k & 1) != 0 && level.x_above_a)
                     pred = along_x(made[k - 1]);
