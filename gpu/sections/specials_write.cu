@@ -70,25 +70,32 @@ finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* Calls use(i, word, last) for each word i of a mask delta in a segment; `last`
  * is the bit before the word. The warp has the segment, and a lane every 32nd
- * word. */
+ * word; it loads WALK_NWORDS before it uses the first. */
+#define WALK_NWORDS 4u
 template <typename Use>
 static __device__ __forceinline__ void
 walk_segment(const uint32_t *mask, uint64_t nvalues, uint64_t distance,
              uint64_t segment, Use use)
 {
     const unsigned lane = threadIdx.x % 32;
-    const uint64_t first = segment * SPECIALS_SEGMENT_NWORDS;
+    const uint64_t begin = segment * SPECIALS_SEGMENT_NWORDS;
     unsigned last =
-        first == 0 ? 0
-                   : mask_delta_word(mask, first - 1, nvalues, distance) >> 31;
+        begin == 0 ? 0
+                   : mask_delta_word(mask, begin - 1, nvalues, distance) >> 31;
 
-#pragma unroll 4
-    for (unsigned i = lane; i < SPECIALS_SEGMENT_NWORDS; i += 32) {
-        const unsigned word =
-            mask_delta_word(mask, first + i, nvalues, distance);
-        const unsigned before = __shfl_up_sync(FULL_WARP_MASK, word, 1) >> 31;
-        use(first + i, word, lane == 0 ? last : before);
-        last = __shfl_sync(FULL_WARP_MASK, word, 31) >> 31;
+#pragma unroll 1
+    for (unsigned i = lane; i < SPECIALS_SEGMENT_NWORDS;
+         i += 32 * WALK_NWORDS) {
+        unsigned words[WALK_NWORDS];
+        for (unsigned k = 0; k < WALK_NWORDS; k++)
+            words[k] =
+                mask_delta_word(mask, begin + i + 32 * k, nvalues, distance);
+        for (unsigned k = 0; k < WALK_NWORDS; k++) {
+            const unsigned before =
+                __shfl_up_sync(FULL_WARP_MASK, words[k], 1) >> 31;
+            use(begin + i + 32 * k, words[k], lane == 0 ? last : before);
+            last = __shfl_sync(FULL_WARP_MASK, words[k], 31) >> 31;
+        }
     }
 }
 
