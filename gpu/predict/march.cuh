@@ -19,7 +19,9 @@
  * extents, values that begin at a multiple of 16 bytes and, when encoding, no
  * special values. Ragged tiles (gpu/predict/spline_march_ragged.cuh) serve all
  * other chunks. Their last cubes may have no odd points. They read and write
- * values, coarse points and unaligned symbols one by one. */
+ * values, coarse points and unaligned symbols one by one. Linear levels whose
+ * dimensions differ in priority are marched through without tiles
+ * (gpu/predict/spline_march_linear.cuh). */
 #pragma once
 
 #include "gpu/predict/spline_values.cuh"
