@@ -34,6 +34,9 @@
 #define MARCH_ODD_Y 2
 #define MARCH_ODD_Z 4
 
+/* The fewest even points along a dimension, see low_of. */
+#define MARCH_MIN_NEVEN 3
+
 /* Cubes of a thread, neighbours in a row. Two cubes make a row of four values,
  * 16 bytes of float32, which is the widest load. */
 #define MARCH_WIDTH 2
@@ -80,7 +83,7 @@ shape_marches(const struct terp_layout *layout, int l)
     bool fits = l == 1 && layout->rank == MARCH_NDIMS;
 
     for (int d = 0; d < MARCH_NDIMS; d++)
-        fits &= level->neven[d] >= 3;
+        fits &= level->neven[d] >= MARCH_MIN_NEVEN;
     return fits && layout->nvalues <= INT32_MAX &&
            (layout->nbricks == 1 || shape_is_even(layout, l));
 }

@@ -24,13 +24,6 @@
 
 /* ---- a step of a large level: one launch ---- */
 
-template <int width, typename T>
-static __device__ __forceinline__ bool
-is_aligned(const T *at)
-{
-    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
-}
-
 /* Makes the points of a group: up to nruns_per_block runs of a type. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __device__ __forceinline__ void
@@ -104,9 +97,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
         return;
     struct level_view<T> view = view_of<T>(batch, *s_chunk, c);
     view_level<T, decode>(*s_chunk, shape, &view);
-    const bool vector = shape.nodd == shape.neven &&
-                        is_aligned<width>(view.fine) &&
-                        (decode || shape.l > 1 || is_aligned<width>(view.src));
+    const bool vector = is_vector<T, decode, width>(shape, view);
 #pragma unroll 1
     for (unsigned group = first; group < ngroups; group += nblocks) {
         const struct row_type &type = step.type[group % ntypes];

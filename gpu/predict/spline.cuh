@@ -227,7 +227,8 @@ template <typename T> struct alignas(16) run {
     bool along_0;
     bool plain; /* cubic forms along all odd dimensions */
     /* The forms above dimension 0 have the order of cubic forms. So does the
-     * form along dimension 0, except at the ends of the row. */
+     * form along dimension 0, except at the ends of the row. The spline is cubic
+     * or long. */
     bool plain_odd;
     /* Points that have both neighbours along dimension 0 are blended. */
     bool blends;
@@ -311,7 +312,9 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->blends = between && predictors.blend;
     run->along_0 = predictors.along_0;
     run->plain_odd =
-        predictors.along_0 && predictors.spline == TERP_SPLINE_CUBIC &&
+        predictors.along_0 &&
+        (predictors.spline == TERP_SPLINE_CUBIC ||
+         predictors.spline == TERP_SPLINE_LONG) &&
         (odd_dims == 0 || order == terp_form_order(TERP_FORM_CUBIC));
     run->even_dims = (uint8_t)even_dims;
     run->odd_dims = (uint8_t)odd_dims;

@@ -490,9 +490,9 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
                              (uint64_t)y * (uint64_t)work.odd_nx + x;
     T *fine = decode ? view.dst : view.work;
     uint32_t symbol = decode ? *at_symbol : 0;
-    const T made = make_long_point<T, decode>(
-        view, decode ? (T)0 : view.src[at], predict_last(work, cube, fine + at),
-        work_at, &symbol);
+    T made = decode ? (T)0 : view.src[at];
+    const T pred = predict_last(work, cube, fine + at);
+    make_long_points<decode, 1>(view, &pred, work_at, 1, &made, &symbol);
     if (decode) {
         fine[at] = made;
     } else {

@@ -21,6 +21,23 @@ template <typename T, int width> struct alignas(sizeof(T) * 2 * width) points {
     T at[2 * width];
 };
 
+template <int width, typename T>
+static __device__ __forceinline__ bool
+is_aligned(const T *at)
+{
+    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
+}
+
+/* Whether all points of the threads of a level exist and are aligned. */
+template <typename T, bool decode, int width>
+static __device__ __forceinline__ bool
+is_vector(const struct level_shape &shape, const struct level_view<T> &view)
+{
+    return shape.nodd == shape.neven && shape.neven % width == 0 &&
+           is_aligned<width>(view.fine) &&
+           (decode || shape.l > 1 || is_aligned<width>(view.src));
+}
+
 /* With `vector` the points are aligned and all exist; otherwise only n of them
  * exist. */
 template <int width, bool vector, typename T>
@@ -57,7 +74,7 @@ template <int width>
 static __device__ __forceinline__ void
 load_symbols(const uint16_t *at, uint32_t n, uint32_t symbol_ret[width])
 {
-    if (width == 2 && (uintptr_t)at % 4 == 0) {
+    if (width == 2 && n >= 2 && (uintptr_t)at % 4 == 0) {
         uint32_t both = *reinterpret_cast<const uint32_t *>(at);
         symbol_ret[0] = both & 0xFFFF;
         symbol_ret[width - 1] = both >> 16;
@@ -73,7 +90,7 @@ template <int width>
 static __device__ __forceinline__ void
 store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
 {
-    if (width == 2 && (uintptr_t)at % 4 == 0) {
+    if (width == 2 && n >= 2 && (uintptr_t)at % 4 == 0) {
         *reinterpret_cast<uint32_t *>(at) = symbol[0] | symbol[width - 1] << 16;
         return;
     }
@@ -375,11 +392,11 @@ load_input(const struct level_shape &shape, const struct level_view<T> &view,
         if (nodd_dims > 0)
             load_symbols<width>(
                 symbols + symbol_at(shape, run, run.even_tiled, neven, x),
-                neven - x, in->even_symbol);
+                vector ? width : neven - x, in->even_symbol);
         if (x < nodd)
             load_symbols<width>(
                 symbols + symbol_at(shape, run, run.odd_tiled, nodd, x),
-                nodd - x, in->odd_symbol);
+                vector ? width : nodd - x, in->odd_symbol);
         return;
     }
     const T *src = view.src + run.src_at + 2 * stride * x;
@@ -526,11 +543,12 @@ store_turn(const struct level_shape &shape, const struct row_type &type,
         write_symbols<width>(view,
                              symbol_at(shape, run, run.even_tiled, neven, x),
                              type.even_class_at + run.row * neven + x,
-                             neven - x, in.even_symbol);
+                             vector ? width : neven - x, in.even_symbol);
     if (turn.owned && !decode && x < nodd)
         write_symbols<width>(
             view, symbol_at(shape, run, run.odd_tiled, nodd, x),
-            type.odd_class_at + run.row * nodd + x, nodd - x, in.odd_symbol);
+            type.odd_class_at + run.row * nodd + x,
+            vector ? width : nodd - x, in.odd_symbol);
 }
 
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
