@@ -70,7 +70,7 @@ struct level_shape {
 
 /* The most threads of a segment, and of a block that works on rows. */
 #define SPLINE_MAX_SPAN 256
-/* width of a thread where rows can be read in words of 16 bytes */
+/* width of a thread in large levels of float32, and under long splines */
 #define SPLINE_WIDE 2
 
 /* An odd point reads up to SPLINE_LEFT even points before, and SPLINE_RIGHT
@@ -227,8 +227,8 @@ template <typename T> struct alignas(16) run {
     bool along_0;
     bool plain; /* cubic forms along all odd dimensions */
     /* The forms above dimension 0 have the order of cubic forms. So does the
-     * form along dimension 0, except at the ends of the row. The spline is cubic
-     * or long. */
+     * form along dimension 0, except at the ends of the row. The spline is
+     * cubic or long. */
     bool plain_odd;
     /* Points that have both neighbours along dimension 0 are blended. */
     bool blends;

@@ -57,9 +57,9 @@ reach(enum terp_form form, const F &at) {
  * points. */
 template <typename T>
 static __device__ __forceinline__ T
-combine_reached(enum terp_form form, const struct reached<T> &points)
+combine_reached(enum terp_form form, const T (&points)[FORM_NPOINTS])
 {
-    const T *b = points.at + FORM_NBELOW;
+    const T *b = points + FORM_NBELOW;
 
     switch (form) {
     case TERP_FORM_EIGHT:
@@ -82,5 +82,5 @@ combine_at(enum terp_form form, const F &at)
     if (form == TERP_FORM_EIGHT)
         return TERP_EIGHT(at(-3), at(-2), at(-1), at(0), at(1), at(2), at(3),
                           at(4));
-    return combine_reached(form, reach<T>(form, at));
+    return combine_reached(form, reach<T>(form, at).at);
 }

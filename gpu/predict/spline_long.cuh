@@ -4,12 +4,12 @@
  * these kernels end at once if there is nothing to do.
  *
  * A point reads up to eight points along each of its odd dimensions. A block
- * therefore walks along the slowest odd dimension of its rows, and the rows that
- * it makes at the same time are neighbours along the next odd dimension, so that
- * most of these points are in the multiprocessor's cache. Odd points of a row read its even
- * points through shared memory. Where points are blended, they read the
- * *misses* instead: the differences between the even points and their
- * predictions by linear interpolation along the other odd dimensions. */
+ * therefore walks along the slowest odd dimension of its rows, and the rows
+ * that it makes at the same time are neighbours along the next odd dimension,
+ * so that most of these points are in the multiprocessor's cache. Odd points of
+ * a row read its even points through shared memory. Where points are blended,
+ * they read the *misses* instead: the differences between the even points and
+ * their predictions by linear interpolation along the other odd dimensions. */
 #pragma once
 
 #include "gpu/predict/march.cuh"
@@ -92,18 +92,17 @@ sum_long(const struct row_type &type, const struct run<T> &run, const T *at,
                                           u = row(3), v = row(4);
 #pragma unroll
             for (int i = 0; i < 2 * width; i++)
-                along.at[i] =
-                    TERP_EIGHT(z.at[i], y.at[i], a.at[i], b.at[i], c.at[i],
-                               d.at[i], u.at[i], v.at[i]);
+                along.at[i] = TERP_EIGHT(z.at[i], y.at[i], a.at[i], b.at[i],
+                                         c.at[i], d.at[i], u.at[i], v.at[i]);
         } else {
             const struct reached<struct points<T, width>> rows =
                 reach<struct points<T, width>>(form, row);
 #pragma unroll
             for (int i = 0; i < 2 * width; i++) {
-                struct reached<T> line;
+                T line[FORM_NPOINTS];
 #pragma unroll
                 for (int k = 0; k < FORM_NPOINTS; k++)
-                    line.at[k] = rows.at[k].at[i];
+                    line[k] = rows.at[k].at[i];
                 along.at[i] = combine_reached(form, line);
             }
         }
@@ -121,7 +120,8 @@ sum_long(const struct row_type &type, const struct run<T> &run, const T *at,
 template <typename T>
 static __device__ __forceinline__ T
 predict_long_odd(const struct run<T> &run, enum terp_spline spline, uint32_t x,
-                 uint32_t neven, T sum, const struct line<T, FORM_NPOINTS> &line)
+                 uint32_t neven, T sum,
+                 const struct line<T, FORM_NPOINTS> &line)
 {
     enum terp_form form;
     T along;
@@ -131,12 +131,8 @@ predict_long_odd(const struct run<T> &run, enum terp_spline spline, uint32_t x,
         form = (enum terp_form)(reach >> MARCH_REACH_NBITS);
         along = value_of<TERP_SPLINE_LONG, false>(reach, line);
     } else {
-        struct reached<T> points;
-#pragma unroll
-        for (int i = 0; i < FORM_NPOINTS; i++)
-            points.at[i] = line.at[i];
         form = terp_form_at(spline, x, neven);
-        along = combine_reached(form, points);
+        along = combine_reached(form, line.at);
     }
     const int order = terp_form_order(form);
     return order == run.odd_order  ? (sum + along) * run.share_odd_0
@@ -193,9 +189,8 @@ make_long_evens(const struct level_shape &shape, const struct row_type &type,
             pred[e] = sum.at[2 * e] * run.share_even;
             if constexpr (nodd_dims > 1 && blend)
                 if (is_inside && e < n)
-                    pred[e] =
-                        blend_long_even<T, nodd_dims>(type, run,
-                                                      turn.fine + 2 * e);
+                    pred[e] = blend_long_even<T, nodd_dims>(type, run,
+                                                            turn.fine + 2 * e);
         }
         make_long_points<decode, width>(view, pred, type.even_class_at + row_at,
                                         n, in->value.at, in->even_symbol);
@@ -221,8 +216,7 @@ make_long_odds(const struct level_shape &shape, const struct row_type &type,
     const struct run<T> &run = turn.run;
     const uint32_t x = turn.x, neven = shape.neven;
     const uint32_t nodd = vector ? neven : shape.nodd;
-    const bool is_inside =
-        x >= LONG_LEFT && x + width + LONG_RIGHT <= neven;
+    const bool is_inside = x >= LONG_LEFT && x + width + LONG_RIGHT <= neven;
     T pred[width];
 
     if (x >= nodd)
@@ -304,12 +298,12 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
     for (unsigned t = 0; t < nturns; t++, run += place.nat_once) {
         const uint32_t x = run->x + ahead;
         const bool exists = has_row && x < neven;
-        const bool blends = blend && nodd_dims >= 1 && nodd_dims <= 2 &&
-                            exists && run->blends;
+        const bool blends =
+            blend && nodd_dims >= 1 && nodd_dims <= 2 && exists && run->blends;
         const struct turn<T> turn = {
-            *run, x, exists, exists && ahead < shape.segment_npoints, blends,
-            neven + shape.nodd - 2 * x,
-            view.fine + run->fine_at + 2 * (uint64_t)x
+            *run, x, exists, exists &&ahead < shape.segment_npoints, blends,
+                neven + shape.nodd - 2 * x,
+                view.fine + run->fine_at + 2 * (uint64_t)x
         };
         struct input<T, width> in = next;
         struct points<T, width> sum = {
@@ -317,16 +311,16 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
 
         if (has_row && t + 1 < nturns)
             load_input<T, nodd_dims, decode, width, vector>(
-                shape, view, run[place.nat_once],
-                run[place.nat_once].x + ahead, &next);
+                shape, view, run[place.nat_once], run[place.nat_once].x + ahead,
+                &next);
         if (exists) {
             bool is_inside = blend && nodd_dims > 1;
 #pragma unroll
             for (int j = 0; j + 1 < nodd_dims; j++)
                 is_inside &= terp_form_has_c(run->form[j]);
             if (nodd_dims > 0 && !(is_inside && blends))
-                sum = sum_long<T, nodd_dims, width, vector>(
-                    type, *run, turn.fine, turn.n);
+                sum = sum_long<T, nodd_dims, width, vector>(type, *run,
+                                                            turn.fine, turn.n);
             make_long_evens<T, nodd_dims, decode, width, vector, blend>(
                 shape, type, view, turn, sum, is_inside, &in, s_even);
         }
@@ -341,9 +335,9 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
     }
 }
 
-/* How the runs of a type make tasks. A *line* is the runs that differ only along
- * the first odd dimension. A task has `nturns` consecutive runs of each of
- * nat_once lines, which are neighbours along the next odd dimension. Without
+/* How the runs of a type make tasks. A *line* is the runs that differ only
+ * along the first odd dimension. A task has `nturns` consecutive runs of each
+ * of nat_once lines, which are neighbours along the next odd dimension. Without
  * odd dimensions a task has consecutive runs. */
 struct long_tasks {
     unsigned nat_once, nturns;
@@ -355,8 +349,8 @@ template <int nodd_dims>
 static __host__ __device__ __forceinline__ struct long_tasks
 long_tasks_of(const struct row_type &type, unsigned nat_once, unsigned nturns)
 {
-    const uint64_t length = nodd_dims == 0 ? nat_once * (uint64_t)nturns
-                                           : type.extent[type.dim[0]];
+    const uint64_t length =
+        nodd_dims == 0 ? nat_once * (uint64_t)nturns : type.extent[type.dim[0]];
     const uint64_t nlines = divide(type.nruns - 1, length) + 1;
 
     if (nodd_dims == 0)
@@ -393,8 +387,8 @@ run_of_line(const struct level_shape &shape, const struct row_type &type,
     return line * shape.nsegments + at[0];
 }
 
-/* Makes the runs of a task, and returns the number of its turns. A turn may have
- * runs that do not exist: no point of them does. */
+/* Makes the runs of a task, and returns the number of its turns. A turn may
+ * have runs that do not exist: no point of them does. */
 template <typename T, int nodd_dims>
 static __device__ __forceinline__ unsigned
 make_task_runs(const struct level_shape &shape, const struct row_type &type,
@@ -412,8 +406,7 @@ make_task_runs(const struct level_shape &shape, const struct row_type &type,
 
     for (unsigned i = thread; i < nturns * tasks.nat_once; i += nthreads) {
         const unsigned t = i / tasks.nat_once;
-        const uint64_t line =
-            group * tasks.nat_once + (i - t * tasks.nat_once);
+        const uint64_t line = group * tasks.nat_once + (i - t * tasks.nat_once);
         const uint64_t index =
             nodd_dims == 0 ? first * tasks.nat_once + i
                            : run_of_line<nodd_dims>(shape, type, line,

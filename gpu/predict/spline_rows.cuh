@@ -545,10 +545,10 @@ store_turn(const struct level_shape &shape, const struct row_type &type,
                              type.even_class_at + run.row * neven + x,
                              vector ? width : neven - x, in.even_symbol);
     if (turn.owned && !decode && x < nodd)
-        write_symbols<width>(
-            view, symbol_at(shape, run, run.odd_tiled, nodd, x),
-            type.odd_class_at + run.row * nodd + x,
-            vector ? width : nodd - x, in.odd_symbol);
+        write_symbols<width>(view,
+                             symbol_at(shape, run, run.odd_tiled, nodd, x),
+                             type.odd_class_at + run.row * nodd + x,
+                             vector ? width : nodd - x, in.odd_symbol);
 }
 
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points

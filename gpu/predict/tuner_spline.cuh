@@ -360,8 +360,8 @@ sample_line(const volatile struct sampled_class &cls,
         const T pred = spline < TERP_SPLINE_LONG
                            ? predict_along(near, cubic_form(far), spline).sum
                        : spline == TERP_SPLINE_LONG
-                           ? combine_reached(far, points)
-                           : combine_reached(terp_mean_form(far), points);
+                           ? combine_reached(far, points.at)
+                           : combine_reached(terp_mean_form(far), points.at);
         take_slot(to, (unsigned)spline, slot_of(value, pred, noise, k));
     }
 }
