@@ -224,54 +224,20 @@ run_batches(struct terp_call *call, const struct vol_transfer *transfer,
     return st;
 }
 
-/* A state of HDF5 of its own, for calls within a call of the program. HDF5
- * keeps the properties of a transfer in its state once it has read them, so a
- * collective transfer would continue as an independent one. */
-struct state {
-    herr_t (*finish)(void);  /* HDF5 1.14 */
-    herr_t (*close)(void *); /* HDF5 2 */
-    void *context;
-};
-
-static bool
-open_state(const struct terp_host *host, struct state *state)
-{
-    herr_t (*start)(void), (*open)(void **);
-
-    *state = (struct state){.finish = NULL};
-    if (terp_host_find(host, "H5VLstart_lib_state", &start) &&
-        terp_host_find(host, "H5VLfinish_lib_state", &state->finish))
-        return start() >= 0;
-    return terp_host_find(host, "H5VLopen_lib_context", &open) &&
-           terp_host_find(host, "H5VLclose_lib_context", &state->close) &&
-           open(&state->context) >= 0;
-}
-
-static void
-close_state(const struct state *state)
-{
-    if (state->finish != NULL)
-        state->finish();
-    else
-        state->close(state->context);
-}
-
 /* Moves a block, or its strided values. */
 static enum terp_status
 run(struct terp_call *call, const struct vol_transfer *transfer,
     struct terp_h5_block *block, const struct vol_selection *selection)
 {
-    const bool is_shared = transfer->dataset->is_shared;
-    struct state state;
+    struct vol_state state;
 
-    if (is_shared && !open_state(&call->host, &state))
+    if (!vol_state_open(transfer->dataset->library, &state))
         return TERP_ERR_ARGUMENT;
     const enum terp_status st =
         selection->is_strided
             ? run_strided(call, transfer, block, selection)
             : run_batches(call, transfer, block, selection->at);
-    if (is_shared)
-        close_state(&state);
+    vol_state_close(&state);
     return st;
 }
 

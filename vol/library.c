@@ -40,6 +40,22 @@ find(const void *base)
     return NULL;
 }
 
+/* Finds the functions of HDF5's state, whose names depend on the version. */
+static bool
+find_state(const struct terp_host *host, struct vol_library *library)
+{
+    if (terp_host_find(host, "H5VLstart_lib_state",
+                       &library->H5VLstart_lib_state) &&
+        terp_host_find(host, "H5VLfinish_lib_state",
+                       &library->H5VLfinish_lib_state))
+        return true;
+    library->H5VLstart_lib_state = NULL;
+    return terp_host_find(host, "H5VLopen_lib_context",
+                          &library->H5VLopen_lib_context) &&
+           terp_host_find(host, "H5VLclose_lib_context",
+                          &library->H5VLclose_lib_context);
+}
+
 /* Finds all functions. Returns the name of the first missing one, or NULL. */
 static const char *
 find_functions(const struct terp_host *host, struct vol_library *library)
@@ -53,6 +69,8 @@ find_functions(const struct terp_host *host, struct vol_library *library)
     VOL_PASS_FUNCTIONS(FIND)
     VOL_PLAIN_FUNCTIONS(FIND)
 #undef FIND
+    if (missing == NULL && !find_state(host, library))
+        missing = "H5VLstart_lib_state";
     library->is_parallel = terp_host_find(host, "H5Pset_fapl_mpio", &function);
     return missing;
 }
@@ -184,6 +202,26 @@ vol_library_push(const void *caller, const char *function, unsigned line,
     terp_host_open(caller, &host);
     terp_host_push(&host, "vol/info.c", function, line, "H5E_BADVALUE_g", text);
     terp_host_close(&host);
+}
+
+bool
+vol_state_open(const struct vol_library *library, struct vol_state *state_ret)
+{
+    *state_ret = (struct vol_state){.library = library};
+    return (library->H5VLstart_lib_state != NULL
+                ? library->H5VLstart_lib_state()
+                : library->H5VLopen_lib_context(&state_ret->context)) >= 0;
+}
+
+void
+vol_state_close(const struct vol_state *state)
+{
+    const struct vol_library *library = state->library;
+
+    if (library->H5VLstart_lib_state != NULL)
+        library->H5VLfinish_lib_state();
+    else
+        library->H5VLclose_lib_context(state->context);
 }
 
 void

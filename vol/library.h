@@ -210,6 +210,11 @@ struct vol_library {
     bool is_parallel; /* built for MPI */
     VOL_PASS_FUNCTIONS(VOL_DECLARE)
     VOL_PLAIN_FUNCTIONS(VOL_DECLARE)
+    /* NULL: HDF5 2, which has the other two. */
+    herr_t (*H5VLstart_lib_state)(void);
+    herr_t (*H5VLfinish_lib_state)(void);
+    herr_t (*H5VLopen_lib_context)(void **);
+    herr_t (*H5VLclose_lib_context)(void *);
 };
 
 /* Finds the functions of the library that contains `caller`, the return address
@@ -240,6 +245,22 @@ vol_library_add_filter(const struct vol_library *library);
 void
 vol_library_push(const void *caller, const char *function, unsigned line,
                  const char *text);
+
+/* A state of HDF5 of its own, for calls of the connector below within a call of
+ * the program. HDF5 keeps the properties of a transfer in its state once it has
+ * read them. Without a state of its own, the connector's call would leave its
+ * properties to the program's transfer: a collective transfer would continue
+ * as an independent one, and a conversion without the program's callback. */
+struct vol_state {
+    const struct vol_library *library;
+    void *context; /* HDF5 2 */
+};
+
+/* False, and nothing to close: HDF5 fails. */
+bool
+vol_state_open(const struct vol_library *library, struct vol_state *state_ret);
+void
+vol_state_close(const struct vol_state *state);
 
 /* The program's callback for errors. */
 struct vol_errors {

@@ -53,11 +53,19 @@ hid_t
 vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
 {
     struct vol_dataset_get get = {op, {H5I_INVALID_HID}};
+    const struct vol_library *library = dataset->library;
+    /* A committed type becomes an object of the connector, for which HDF5 needs
+     * the state of the program's call. */
+    const bool needs_state = op != VOL_DATASET_GET_TYPE;
+    struct vol_state state;
 
-    return dataset->library->H5VLdataset_get(dataset->under, dataset->vol, &get,
-                                             dxpl, NULL) < 0
-               ? H5I_INVALID_HID
-               : get.args.id;
+    if (needs_state && !vol_state_open(library, &state))
+        return H5I_INVALID_HID;
+    const herr_t result = library->H5VLdataset_get(dataset->under, dataset->vol,
+                                                   &get, dxpl, NULL);
+    if (needs_state)
+        vol_state_close(&state);
+    return result < 0 ? H5I_INVALID_HID : get.args.id;
 }
 
 /* The object's file, of the connector below; NULL if HDF5 does not tell. */

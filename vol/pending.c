@@ -307,10 +307,14 @@ complete(struct operation *operation)
     enum terp_status st = TERP_ERR_HDF5;
     hid_t errors = library->H5Eget_current_stack();
     struct vol_request *request = operation->request;
+    struct vol_state state;
 
     take_out(operation);
+    const bool has_state = vol_state_open(library, &state);
     const bool good = operation->job != NULL ? complete_transfer(operation, &st)
                                              : complete_close(operation);
+    if (has_state)
+        vol_state_close(&state);
     if (request != NULL)
         vol_request_complete(request, !good);
     else if (!good)
@@ -631,7 +635,8 @@ vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req)
             vol_object_fileno(object, type, dxpl, &wanted.fileno);
         wanted.object = is_file ? NULL : object;
         const bool is_pending = find(&wanted) != NULL;
-        if (is_pending && wanted.has_fileno && (!is_file || req != NULL) &&
+        if (is_pending && wanted.has_fileno &&
+            (!is_file || req != NULL) &&
             close_later(object, type, wanted.fileno, req))
             return 0;
         settle(&wanted);

@@ -863,17 +863,12 @@ fake_below_find(const char *name, void *function_ret)
     static const struct {
         const char *name;
         function *function;
-    } looked_up[] = {LOOKED_UP(H5Pget_layout),
-                     LOOKED_UP(H5Pget_nfilters),
-                     LOOKED_UP(H5Pget_filter2),
-                     LOOKED_UP(H5Pget_chunk_opts),
-                     LOOKED_UP(H5Pget_fill_time),
-                     LOOKED_UP(H5Pfill_value_defined),
-                     LOOKED_UP(H5Pget_fill_value),
-                     LOOKED_UP(H5Tget_class),
-                     LOOKED_UP(H5Tequal),
-                     LOOKED_UP(H5VLstart_lib_state),
-                     LOOKED_UP(H5VLfinish_lib_state)};
+    } looked_up[] = {
+        LOOKED_UP(H5Pget_layout),     LOOKED_UP(H5Pget_nfilters),
+        LOOKED_UP(H5Pget_filter2),    LOOKED_UP(H5Pget_chunk_opts),
+        LOOKED_UP(H5Pget_fill_time),  LOOKED_UP(H5Pfill_value_defined),
+        LOOKED_UP(H5Pget_fill_value), LOOKED_UP(H5Tget_class),
+        LOOKED_UP(H5Tequal)};
 
     for (size_t i = 0; i < sizeof looked_up / sizeof *looked_up; i++)
         if (strcmp(name, looked_up[i].name) == 0) {
@@ -885,12 +880,17 @@ fake_below_find(const char *name, void *function_ret)
 
 #define TAKE(result, name, parameters) .name = fake_##name,
 
+#define TAKE_STATE                                   \
+    .H5VLstart_lib_state = fake_H5VLstart_lib_state, \
+    .H5VLfinish_lib_state = fake_H5VLfinish_lib_state
+
 void
 fake_below_reset(void)
 {
     fake_below = (struct fake_below){.library = {.native = FAKE_NATIVE,
                                                  .major = 1,
                                                  VOL_PASS_FUNCTIONS(TAKE)
-                                                     VOL_PLAIN_FUNCTIONS(TAKE)},
+                                                     VOL_PLAIN_FUNCTIONS(TAKE)
+                                                         TAKE_STATE},
                                      .fail_at = UINT64_MAX};
 }

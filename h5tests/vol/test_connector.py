@@ -498,6 +498,28 @@ class BatchTest(Files):
         self.assertEqual(said.passed, ["the transfer changes the values"])
         np.testing.assert_array_equal(dataset[()], 2 * field)
 
+    def test_callback_for_conversions_is_called(self):
+        field = np.full((64, 64, 64), 1e9)
+        read = np.zeros(field.shape, "<i2")
+        number = ctypes.c_int64
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, number, number,
+                                    *[ctypes.c_void_p] * 3)
+
+        @callback
+        def convert(kind, source, target, values, converted, data):
+            ctypes.cast(converted, ctypes.POINTER(ctypes.c_int16))[0] = -7
+            return 1  # H5T_CONV_HANDLED
+
+        dataset = self.create(field, fillvalue=3)
+        dataset[...] = field
+        dataset.file.close()
+        xfer = h5py.h5p.create(h5py.h5p.DATASET_XFER)
+        self.assertGreaterEqual(ctypes.CDLL(hdf5_of_h5py()).H5Pset_type_conv_cb(
+            number(xfer.id), convert, None), 0)
+        with h5py.File(self.path) as file:
+            file["d"].id.read(h5py.h5s.ALL, h5py.h5s.ALL, read, dxpl=xfer)
+        np.testing.assert_array_equal(read, -7)
+
     def test_calls_of_several_datasets(self):
         """H5Dwrite_multi and H5Dread_multi; the second dataset has no filter."""
         field = smooth((64, 64, 64), "f4")

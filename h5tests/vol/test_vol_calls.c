@@ -80,6 +80,8 @@ __wrap_terp_host_find(const struct terp_host *at, const char *name,
         return false;
     VOL_PASS_FUNCTIONS(FIND)
     VOL_PLAIN_FUNCTIONS(FIND)
+    FIND(herr_t, H5VLstart_lib_state, (void))
+    FIND(herr_t, H5VLfinish_lib_state, (void))
     if (strcmp(name, "H5Epush2") == 0)
         return false;
     return strcmp(name, "H5Pset_fapl_mpio") != 0;
@@ -887,7 +889,14 @@ library_is_found_with_all_functions_or_not(void **state)
     restore_stderr(kept, said, text, sizeof text);
     assert_string_equal(text, "");
 
-    host.missing = NULL;
+    host.missing = "H5VLfinish_lib_state";
+    host.missing_too = "H5VLclose_lib_context";
+    kept = redirect_stderr(&said);
+    assert_null(__real_vol_library_of(bases));
+    restore_stderr(kept, said, text, sizeof text);
+    assert_non_null(strstr(text, "no H5VLstart_lib_state"));
+
+    host.missing = host.missing_too = NULL;
     for (uint64_t n = 0; n < 2; n++) {
         fake_below.fail_at = fake_below.ncalls + n;
         assert_null(__real_vol_library_of(bases));
