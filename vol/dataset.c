@@ -416,21 +416,33 @@ begin(const void *caller, const struct request *request, void **req)
     return moved == VOL_MOVED;
 }
 
-/* With `waits`, completes the pending transfers of the request's files. Without
- * it, reports only whether an earlier write failed. terp leaves small datasets
- * to HDF5, so that calls on small datasets do not wait. */
+/* With `waits`, completes the pending transfers that a transfer of the dataset
+ * may see: terp leaves small datasets to HDF5, so that calls on small datasets
+ * do not wait. A virtual dataset has values of datasets in any files. Fails if
+ * an earlier write of the dataset's file failed. */
+static herr_t
+settle_dataset(const void *caller, struct vol_object *dataset, hid_t dxpl,
+               bool waits)
+{
+    const enum vol_sight sight = waits && vol_pending_any()
+                                     ? vol_plan_sight(caller, dataset, dxpl)
+                                     : VOL_SEES_NOTHING;
+
+    if (sight == VOL_SEES_FILE)
+        return vol_pending_settle(dataset, H5I_DATASET, dxpl);
+    if (sight == VOL_SEES_ALL)
+        vol_pending_settle_all(dataset->library);
+    return vol_pending_check(dataset, H5I_DATASET, dxpl);
+}
+
 static herr_t
 settle(const void *caller, const struct request *request, bool waits)
 {
     herr_t result = 0;
 
-    for (size_t i = 0; result >= 0 && i < request->count; i++) {
-        struct vol_object *dataset = request->datasets[i];
-        result = waits && vol_pending_any() &&
-                         vol_plan_moves(caller, dataset, request->dxpl)
-                     ? vol_pending_settle(dataset, H5I_DATASET, request->dxpl)
-                     : vol_pending_check(dataset, H5I_DATASET, request->dxpl);
-    }
+    for (size_t i = 0; result >= 0 && i < request->count; i++)
+        result =
+            settle_dataset(caller, request->datasets[i], request->dxpl, waits);
     return result;
 }
 

@@ -84,6 +84,7 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
     terp_host_close(&host);
     if (plan->reason == NULL)
         plan->may_write = vol_object_may_write(dataset, H5I_DATASET, dxpl);
+    plan->is_virtual = dcpl >= 0 && library->H5Pget_layout(dcpl) == H5D_VIRTUAL;
     if (type >= 0)
         library->H5Tclose(type);
     if (dcpl >= 0)
@@ -237,16 +238,18 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
                             selection, block);
 }
 
-bool
-vol_plan_moves(const void *caller, struct vol_object *dataset, hid_t dxpl)
+enum vol_sight
+vol_plan_sight(const void *caller, struct vol_object *dataset, hid_t dxpl)
 {
     const struct vol_plan *plan = dataset->plan;
 
     if (dataset->vol != dataset->library->native)
-        return false;
+        return VOL_SEES_NOTHING;
     if (plan == NULL)
         plan = make_plan(caller, dataset, dxpl);
-    return plan == NULL || plan->reason == NULL;
+    return plan == NULL || plan->is_virtual ? VOL_SEES_ALL
+           : plan->reason == NULL           ? VOL_SEES_FILE
+                                            : VOL_SEES_NOTHING;
 }
 
 const struct vol_plan *

@@ -9,6 +9,7 @@
 struct vol_plan {
     const char *reason; /* why HDF5 moves every transfer; NULL: it need not */
     bool may_write;     /* its file is open for writing */
+    bool is_virtual;    /* its values are those of other datasets */
     hid_t type;         /* of the dataset; stays open as long as it */
     hid_t dxpl;         /* HDF5's default transfer properties */
     hsize_t chunk[H5S_MAX_RANK];
@@ -22,9 +23,16 @@ struct vol_plan {
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 
-/* Whether terp moves any transfers of the dataset, under whatever handle. */
-bool
-vol_plan_moves(const void *caller, struct vol_object *dataset, hid_t dxpl);
+/* What a transfer of the dataset may see of what is pending: nothing if terp
+ * moves no transfer of it, under whatever handle. */
+enum vol_sight {
+    VOL_SEES_NOTHING,
+    VOL_SEES_FILE,
+    VOL_SEES_ALL
+};
+
+enum vol_sight
+vol_plan_sight(const void *caller, struct vol_object *dataset, hid_t dxpl);
 
 /* Describes a transfer's chunks, or every n-th value of them, in all members of
  * `block` but `storage` and `context`. Returns NULL, or why HDF5 moves the

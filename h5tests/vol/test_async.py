@@ -261,6 +261,25 @@ class AsyncTest(unittest.TestCase):
         with h5py.File(self.path("a.h5")) as file:
             self.assertLess(np.abs(file["d"][()] - field).max(), 0.1 ** 2)
 
+    def test_virtual_dataset_sees_earlier_writes(self):
+        events = Events()
+        field = make((64, 64, 64), 1)
+        with h5py.File(self.path("a.h5"), "w") as file:
+            for path in "a.h5", "b.h5":
+                layout = h5py.VirtualLayout(field.shape, "<f4")
+                layout[...] = h5py.VirtualSource(self.path(path), "d", field.shape)
+                file.create_virtual_dataset(path, layout)
+            with h5py.File(self.path("b.h5"), "w") as other:
+                for target in file, other:
+                    create(target, "d", field)[...] = 0 * field
+                for path, target in ("a.h5", file), ("b.h5", other):
+                    events.write(target["d"], field)
+                    self.assertLess(np.abs(file[path][()] - field).max(), 0.1 ** 2)
+                    events.write(target["d"], field)
+                    file[path][...] = -field
+                    self.assertLess(np.abs(target["d"][()] + field).max(), 0.1 ** 2)
+        self.assertEqual(events.wait(), (0, False))
+
     def test_cancelled_write_stores_nothing(self):
         events = Events()
         with h5py.File(self.path("a.h5"), "w") as file:
