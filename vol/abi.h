@@ -102,6 +102,10 @@ struct vol_file_get {
         unsigned *intent_ret;
         unsigned long *fileno_ret;
         struct {
+            unsigned types; /* H5F_OBJ_FILE, ... */
+            size_t *count_ret;
+        } obj_count;
+        struct {
             int type;
             size_t buf_nbytes;
             char *buf;

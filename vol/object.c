@@ -118,6 +118,19 @@ vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
 }
 
 bool
+vol_file_is_open_once(const struct vol_object *file, hid_t dxpl)
+{
+    size_t n = 0;
+    struct vol_file_get get = {
+        VOL_FILE_GET_OBJ_COUNT,
+        {.obj_count = {.types = H5F_OBJ_FILE, .count_ret = &n}}};
+
+    return file->library->H5VLfile_get(file->under, file->vol, &get, dxpl,
+                                       NULL) >= 0 &&
+           n == 1;
+}
+
+bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
 {
     unsigned intent = 0;

@@ -52,6 +52,10 @@ bool
 vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
                   unsigned long *fileno_ret);
 
+/* Whether the program has opened the file once. False if HDF5 does not tell. */
+bool
+vol_file_is_open_once(const struct vol_object *file, hid_t dxpl);
+
 /* Whether the object's file is open for writing, which HDF5 does not check when
  * it stores a stream. `type` is the H5I_type_t of the object. False if HDF5
  * does not tell. */

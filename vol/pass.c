@@ -330,8 +330,9 @@ take_file(struct below *below, void *file, void **req)
     return vol_object_make(&below->like, file);
 }
 
-/* A file that waits to be closed keeps HDF5 from opening it in another way, or
- * from making a new one. Returns whether a file was closed. */
+/* A file that waits to be closed keeps HDF5 from making a new one, or from
+ * opening it in another way; and opened again, it could not be closed (see
+ * vol_pending_close). Returns whether a file was closed. */
 static bool
 close_files(const struct vol_library *library)
 {
@@ -369,11 +370,9 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
     if (!open_below(caller, vol_library_of(caller), fapl, &below))
         return NULL;
     vol_library_add_filter(below.like.library);
+    (void)close_files(below.like.library);
     void *file =
         below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
-    if (file == NULL && close_files(below.like.library))
-        file = below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl,
-                                                 req);
     return take_file(&below, file, req);
 }
 

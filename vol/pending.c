@@ -606,6 +606,14 @@ close_later(struct vol_object *object, int type, unsigned long fileno,
     return true;
 }
 
+/* HDF5 does not close one of several handles of a file once the program's id is
+ * gone. */
+static bool
+may_close_file_later(const struct vol_object *file, hid_t dxpl, void **req)
+{
+    return req != NULL && vol_file_is_open_once(file, dxpl);
+}
+
 static herr_t
 close_now(struct vol_object *object, bool is_file, hid_t dxpl, void **req)
 {
@@ -636,7 +644,7 @@ vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req)
         wanted.object = is_file ? NULL : object;
         const bool is_pending = find(&wanted) != NULL;
         if (is_pending && wanted.has_fileno &&
-            (!is_file || req != NULL) &&
+            (!is_file || may_close_file_later(object, dxpl, req)) &&
             close_later(object, type, wanted.fileno, req))
             return 0;
         settle(&wanted);

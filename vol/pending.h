@@ -48,9 +48,11 @@ bool
 vol_pending_has_closed_file(const struct vol_library *library);
 
 /* Closes a dataset or a file, later if something is pending for it: a file only
- * with `req`, since H5Fclose waits. The object may be gone afterwards. Fails
- * for a file also if a write failed for which nobody waited; the file is then
- * closed, and a second call frees the object. */
+ * with `req`, since H5Fclose waits, and if the program has not opened it again,
+ * because HDF5 closes one of several handles only while it has an id. The
+ * object may be gone afterwards. Fails for a file also if a write failed for
+ * which nobody waited; the file is then closed, and a second call frees the
+ * object. */
 herr_t
 vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req);
 

@@ -261,6 +261,27 @@ class AsyncTest(unittest.TestCase):
         with h5py.File(self.path("a.h5")) as file:
             self.assertLess(np.abs(file["d"][()] - field).max(), 0.1 ** 2)
 
+    def test_file_that_is_open_twice_is_closed(self):
+        events = Events()
+        field = make((64, 64, 64), 1)
+        file = h5py.File(self.path("a.h5"), "w")
+        for opens_before in True, False:
+            dataset = file.require_dataset("d", field.shape, "<f4", chunks=(16, 16, 16),
+                                           compression=FILTER,
+                                           compression_opts=WORDS)
+            if opens_before:
+                again = h5py.File(self.path("a.h5"), "r+")
+            events.write(dataset, field)
+            HDF5.H5Dclose_async(*PLACE, ID(dataset.id.id), ID(events.id))
+            HDF5.H5Fclose_async(*PLACE, ID(file.id.id), ID(events.id))
+            if not opens_before:
+                again = h5py.File(self.path("a.h5"), "r+")
+            self.assertEqual(events.wait(), (0, False))
+            self.assertLess(np.abs(again["d"][()] - field).max(), 0.1 ** 2)
+            file = again
+        file.close()
+        h5py.File(self.path("a.h5"), "w").close()
+
     def test_virtual_dataset_sees_earlier_writes(self):
         events = Events()
         field = make((64, 64, 64), 1)

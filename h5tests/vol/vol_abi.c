@@ -88,6 +88,10 @@ SAME_PLACE(struct vol_file_get, args.fileno_ret, H5VL_file_get_args_t,
            args.get_fileno.fileno);
 SAME_PLACE(struct vol_file_get, args.intent_ret, H5VL_file_get_args_t,
            args.get_intent.flags);
+SAME_PLACE(struct vol_file_get, args.obj_count.types, H5VL_file_get_args_t,
+           args.get_obj_count.types);
+SAME_PLACE(struct vol_file_get, args.obj_count.count_ret, H5VL_file_get_args_t,
+           args.get_obj_count.count);
 SAME_SIZE(struct vol_object_get, H5VL_object_get_args_t);
 SAME_PLACE(struct vol_object_get, args.name.buf_nbytes, H5VL_object_get_args_t,
            args.get_name.buf_size);
