@@ -42,7 +42,24 @@ vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
                                             name, lcpl, type, space, dcpl, dapl,
                                             dxpl, req);
     vol_object_take_request(parent, req);
-    return vol_object_make(parent, under);
+    struct vol_object *dataset = vol_object_make(parent, under);
+    vol_plan_begin(caller, dataset, dxpl);
+    return dataset;
+}
+
+void *
+vol_dataset_open(void *at, const struct vol_loc *loc, const char *name,
+                 hid_t dapl, hid_t dxpl, void **req)
+{
+    const void *caller = __builtin_return_address(0);
+    const struct vol_object *parent = at;
+    void *under = parent->library->H5VLdataset_open(
+        parent->under, loc, parent->vol, name, dapl, dxpl, req);
+
+    vol_object_take_request(parent, req);
+    struct vol_object *dataset = vol_object_make(parent, under);
+    vol_plan_begin(caller, dataset, dxpl);
+    return dataset;
 }
 
 /* One call of H5Dwrite or H5Dread, or of H5Dwrite_multi or H5Dread_multi. */
@@ -338,6 +355,9 @@ say_independent(const void *caller, const struct request *request)
 
     for (size_t i = 0; i < request->count; i++) {
         const struct vol_object *dataset = request->datasets[i];
+        /* Other processes may not take part in reading the properties. */
+        if (dataset->reads_together)
+            continue;
         hid_t dcpl =
             vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, request->dxpl);
         const bool has_filters =

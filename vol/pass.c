@@ -10,6 +10,7 @@
 #include "vol/info.h"
 #include "vol/object.h"
 #include "vol/pending.h"
+#include "vol/plan.h"
 
 #define LIST(...) __VA_ARGS__
 
@@ -158,8 +159,6 @@ PASS_ARGUMENTS_AT(attr_specific)
 PASS_ARGUMENTS(attr_optional)
 CLOSE(attr_close)
 
-MAKE_AT(dataset_open, (const char *name, hid_t dapl, hid_t dxpl),
-        (name, dapl, dxpl))
 PASS_SETTLED(dataset_get, H5I_DATASET,
              OP(vol_dataset_get) == VOL_DATASET_GET_SPACE_STATUS ||
              OP(vol_dataset_get) == VOL_DATASET_GET_STORAGE_SIZE)
@@ -195,7 +194,6 @@ PASS_ARGUMENTS_AT(link_get)
 PASS_ARGUMENTS_AT(link_specific)
 PASS_ARGUMENTS_AT(link_optional)
 
-MAKE_AT(object_open, (H5I_type_t *type_ret, hid_t dxpl), (type_ret, dxpl))
 /* HDF5 itself wraps the file that object_get may return. */
 PASS_ARGUMENTS_AT(object_get)
 PASS_SETTLED_AT(object_specific,
@@ -225,6 +223,22 @@ PASS(token_cmp, (const void *a, const void *b, int *result), (a, b, result))
 
 PASS_ARGUMENTS(optional)
 /* clang-format on */
+
+static void *
+object_open(void *at, const struct vol_loc *loc, H5I_type_t *type_ret,
+            hid_t dxpl, void **req)
+{
+    const void *caller = __builtin_return_address(0);
+    const struct vol_object *on = at;
+    void *made = on->library->H5VLobject_open(on->under, loc, on->vol, type_ret,
+                                              dxpl, req);
+
+    vol_object_take_request(on, req);
+    struct vol_object *object = vol_object_make(on, made);
+    if (object != NULL && *type_ret == H5I_DATASET)
+        vol_plan_begin(caller, object, dxpl);
+    return object;
+}
 
 static herr_t
 dataset_close(void *at, hid_t dxpl, void **req)
@@ -665,7 +679,7 @@ const struct vol_class vol_pass_class = {
              free_wrap_ctx},
     .attr = {attr_create, attr_open, attr_read, attr_write, attr_get,
              attr_specific, attr_optional, attr_close},
-    .dataset = {vol_dataset_create, dataset_open, vol_dataset_read,
+    .dataset = {vol_dataset_create, vol_dataset_open, vol_dataset_read,
                 vol_dataset_write, dataset_get, dataset_specific,
                 dataset_optional, dataset_close},
     .datatype = {datatype_commit, datatype_open, datatype_get,

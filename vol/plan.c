@@ -238,15 +238,29 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
                             selection, block);
 }
 
+void
+vol_plan_begin(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    if (dataset != NULL && dataset->reads_together &&
+        dataset->vol == dataset->library->native)
+        (void)make_plan(caller, dataset, dxpl);
+}
+
+/* NULL: there is none, and there may be none. */
+static const struct vol_plan *
+need_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    return dataset->plan == NULL && !dataset->reads_together
+               ? make_plan(caller, dataset, dxpl)
+               : dataset->plan;
+}
+
 enum vol_sight
 vol_plan_sight(const void *caller, struct vol_object *dataset, hid_t dxpl)
 {
-    const struct vol_plan *plan = dataset->plan;
-
     if (dataset->vol != dataset->library->native)
         return VOL_SEES_NOTHING;
-    if (plan == NULL)
-        plan = make_plan(caller, dataset, dxpl);
+    const struct vol_plan *plan = need_plan(caller, dataset, dxpl);
     return plan == NULL || plan->is_virtual ? VOL_SEES_ALL
            : plan->reason == NULL           ? VOL_SEES_FILE
                                             : VOL_SEES_NOTHING;
@@ -256,12 +270,10 @@ const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer)
 {
     struct vol_object *dataset = transfer->dataset;
-    const struct vol_plan *plan = dataset->plan;
 
     if (dataset->vol != dataset->library->native || is_small(transfer) ||
         (transfer->src == NULL && transfer->dst == NULL))
         return NULL;
-    if (plan == NULL)
-        plan = make_plan(caller, dataset, transfer->dxpl);
+    const struct vol_plan *plan = need_plan(caller, dataset, transfer->dxpl);
     return plan == NULL || plan->reason != NULL ? NULL : plan;
 }

@@ -23,6 +23,12 @@ struct vol_plan {
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 
+/* Makes the plan of a dataset that was just opened, if the processes of its
+ * file read metadata together: they open it together, but may not transfer
+ * values together. Such a dataset gets no plan later. */
+void
+vol_plan_begin(const void *caller, struct vol_object *dataset, hid_t dxpl);
+
 /* What a transfer of the dataset may see of what is pending: nothing if terp
  * moves no transfer of it, under whatever handle. */
 enum vol_sight {

@@ -46,9 +46,12 @@ enum {
     INDEPENDENT = 1 << 10,
     REPEATED = 1 << 11, /* every process writes all values */
     /* Faults. */
-    POOR = 1 << 12,  /* the last process has little memory */
-    FULL = 1 << 13,  /* no file may grow */
-    KILLED = 1 << 14 /* the last process dies after TEST_KILL_US microseconds */
+    POOR = 1 << 12, /* the last process has little memory */
+    FULL = 1 << 13, /* no file may grow */
+    KILLED =
+        1 << 14, /* the last process dies after TEST_KILL_US microseconds */
+    /* processes read metadata together, also after a flush */
+    TOGETHER = 1 << 15
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -72,6 +75,7 @@ static const struct pattern patterns[] = {
     {"deflated", DEFLATED, 1},
     {"independent", INDEPENDENT, 1},
     {"repeated", FILTERED | REPEATED, 1},
+    {"together", FILTERED | ALONE | TOGETHER, 1},
     {"poor", FILTERED | OPTIONAL | POOR, 1},
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
@@ -419,6 +423,8 @@ main(int argc, char **argv)
     const struct pattern *pattern = find_pattern(argv[2]);
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
+    if ((pattern->is & TOGETHER) != 0)
+        H5Pset_all_coll_metadata_ops(fapl, true);
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     need(file, "create the file");
     const bool has_fault = (pattern->is & FAULTS) != 0;
@@ -435,8 +441,13 @@ main(int argc, char **argv)
         }
     if ((pattern->is & FULL) != 0)
         empty_disk();
+    struct pattern reads = *pattern;
+    if ((pattern->is & TOGETHER) != 0) {
+        need(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush");
+        reads.is &= ~(unsigned)ALONE;
+    }
     if (is_written || !has_fault)
-        read_values(datasets[0], pattern);
+        read_values(datasets[0], &reads);
     if ((pattern->is & PAIR) != 0) {
         read_values(datasets[1], pattern);
         H5Dclose(datasets[1]);

@@ -152,6 +152,21 @@ class ParallelTest(unittest.TestCase):
                         # reads such chunks before it writes them.
                         self.assertGreater(ntaken, 10 * 3 * 3)
 
+    def test_processes_that_read_metadata_together_wait_for_all(self):
+        """The first process writes all values, and every process reads some:
+        where the connector asks HDF5 for metadata, all processes must ask."""
+        self.ask_for_connector()
+        sums = re.compile(r"sum (\d+)")
+        for nranks in 1, 2, 3:
+            want, alone, _ = self.run_pattern(nranks, "together")
+            for writes in "", "disjoint":
+                got, said, _ = self.run_pattern(
+                    nranks, "together", HDF5_VOL_CONNECTOR="terp",
+                    TERP_MPI_WRITES=writes)
+                self.assertEqual(got, want, (nranks, writes))
+                self.assertEqual(sums.findall(said), sums.findall(alone))
+                self.assertIn("chunks were encoded ahead", said)
+
     def test_values_that_hdf5_converts_are_written(self):
         """HDF5 does not convert values in a collective write: it refuses the
         write of several processes, and changes the order of the chunks."""
