@@ -234,7 +234,7 @@ bool
 repack_find_bounds(struct repack_job *job)
 {
     static const struct repack_steps steps = {begin_range, find_range,
-                                              finish_range, add_absent};
+                                              finish_range, add_absent, true};
     const struct repack_bound *bound = &job->object->plan.bound;
     bool ok = find_mask_fill(job);
 

@@ -257,7 +257,7 @@ static bool
 write_values(struct repack_job *job)
 {
     static const struct repack_steps steps = {begin_coding, code_slab,
-                                              finish_coding, NULL};
+                                              finish_coding, NULL, false};
 
     return !job->written || repack_job_do(job, job->in.type, &steps);
 }

@@ -88,8 +88,9 @@ check_levels(struct repack *repack)
                        "and data:offsets=0");
 }
 
-/* Opens the GPU in a thread of its own, while the CPU starts to compress.
- * Opening takes some tenths of a second. */
+/* Opens the GPU in a thread of its own, while the CPU finds ranges and, unless
+ * the user requested the GPU alone, starts to compress. Opening takes some
+ * tenths of a second. */
 static void *
 open_device(void *context)
 {
@@ -103,8 +104,9 @@ open_device(void *context)
     bool works = terp_memory_make(&run, 1, &at) == TERP_OK;
     if (works)
         terp_memory_free(&run, at);
-    atomic_store(&repack->device,
-                 works ? REPACK_DEVICE_OPEN : REPACK_DEVICE_NONE);
+    if (repack->request.engine == TERP_ENGINE_AUTO)
+        atomic_store(&repack->device,
+                     works ? REPACK_DEVICE_OPEN : REPACK_DEVICE_NONE);
     return NULL;
 }
 
@@ -118,6 +120,8 @@ make_out(struct repack *repack)
 
     if (request->engine == TERP_ENGINE_CUDA) {
         atomic_store(&repack->device, REPACK_DEVICE_OPEN);
+        opens = repack->progress.total_nbytes > 0 &&
+                terp_thread_start(&opener, open_device, repack) == 0;
     } else if (request->engine == TERP_ENGINE_AUTO &&
                repack->progress.total_nbytes / DEVICE_NBYTES >= nthreads) {
         atomic_store(&repack->device, REPACK_DEVICE_OPENING);

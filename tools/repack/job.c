@@ -16,6 +16,10 @@
 #include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 
+/* Bytes of the parts in which a thread reads a slab that is not kept: they stay
+ * in its cache from reading to use. */
+#define PART_NBYTES ((uint64_t)256 << 10)
+
 /* The size of Linux's large pages on x86-64; elsewhere only an alignment. */
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
@@ -258,11 +262,9 @@ struct crew {
 };
 
 static void
-work_slab(void *arg, struct tool_work *work)
+work_values(const struct crew *crew, struct repack_slab *slab)
 {
-    const struct crew *crew = arg;
     struct repack_job *job = crew->job;
-    struct repack_slab *slab = (struct repack_slab *)work;
 
     if (job->mask != NULL)
         repack_mask_box(job->mask, &slab->box, slab->masked);
@@ -271,6 +273,41 @@ work_slab(void *arg, struct tool_work *work)
         slab->status = TERP_ERR_HDF5;
     else
         crew->steps->work(job, slab);
+}
+
+/* Divides the slab along its first dimension that has several indices. */
+static void
+work_parts(const struct crew *crew, struct repack_slab *slab)
+{
+    const struct tool_grid box = slab->box;
+    int d = 0;
+
+    while (d < box.rank - 1 && box.count[d] == 1)
+        d++;
+    const uint64_t row_nvalues = box.nvalues / box.count[d];
+    const uint64_t nrows =
+        PART_NBYTES / (row_nvalues * crew->job->in.value_nbytes) + 1;
+    for (uint64_t row = 0; row < box.count[d] && slab->status == TERP_OK;
+         row += nrows) {
+        slab->box.at[d] = box.at[d] + row;
+        slab->box.count[d] = min_u64(nrows, box.count[d] - row);
+        slab->box.nvalues = row_nvalues * slab->box.count[d];
+        work_values(crew, slab);
+    }
+    slab->box = box;
+}
+
+static void
+work_slab(void *arg, struct tool_work *work)
+{
+    const struct crew *crew = arg;
+    const struct repack_job *job = crew->job;
+    struct repack_slab *slab = (struct repack_slab *)work;
+
+    if (crew->steps->takes_parts && job->nreadings > 1 && job->file >= 0)
+        work_parts(crew, slab);
+    else
+        work_values(crew, slab);
 }
 
 /* Counts the values that were read. Where all values are read twice, each

@@ -96,6 +96,8 @@ struct repack_steps {
     void (*work)(struct repack_job *job, struct repack_slab *slab);
     bool (*finish)(struct repack_job *job, struct repack_slab *slab);
     void (*absent)(struct repack_job *job, const struct tool_grid *box);
+    /* `work` may get a slab in parts, which do not stay in memory. */
+    bool takes_parts;
 };
 
 /* Reads all slabs as values of `type` in memory and takes them through the
