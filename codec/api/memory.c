@@ -101,46 +101,122 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
  * than a thread needs to start. */
 #define THREAD_MIN_NBYTES ((uint64_t)1 << 19)
 
-/* Copies chunks, from `first` on, on the host. */
-struct move {
-    const struct terp_array *array;
-    uint64_t first;
-    const uint8_t *src;
-    uint8_t *dst;
-    bool gather; /* from the array to chunks; otherwise back */
+/* ---- rows of chunks, on the host ---- */
+
+/* A row of a chunk, and where it is in the array. */
+struct row {
+    uint64_t begin[TERP_ARRAY_MAX_RANK]; /* the chunk's first value */
+    uint64_t index[TERP_ARRAY_MAX_RANK]; /* of the row in the chunk */
+    uint64_t at;      /* index of its first value in the array */
+    uint64_t nvalues; /* in the array, unless the row is beyond its end */
 };
 
-/* The numbers in `part` are relative to move->first. */
+/* Finds row `number` of a chunk. */
+static void
+find_row(const struct terp_array *array, uint64_t chunk, uint64_t number,
+         struct row *row)
+{
+    const int last = array->rank - 1;
+
+    row->at = 0;
+    for (int d = last; d >= 0; d--) {
+        const uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
+        row->begin[d] = chunk % nchunks * array->chunk[d];
+        row->index[d] = d == last ? 0 : number % array->chunk[d];
+        row->at += (row->begin[d] + row->index[d]) * array->stride[d];
+        chunk /= nchunks;
+        number /= d == last ? 1 : array->chunk[d];
+    }
+    row->nvalues =
+        min_u64(array->chunk[last], array->dims[last] - row->begin[last]);
+}
+
+static uint64_t
+row_ninside(const struct terp_array *array, const struct row *row)
+{
+    for (int d = 0; d < array->rank - 1; d++)
+        if (row->begin[d] + row->index[d] >= array->dims[d])
+            return 0;
+    return row->nvalues;
+}
+
+/* Without the divisions of find_row, which take longer than a short row's copy.
+ */
+static void
+next_row(const struct terp_array *array, struct row *row)
+{
+    for (int d = array->rank - 2; d >= 0; d--) {
+        row->at += array->stride[d];
+        if (++row->index[d] < array->chunk[d])
+            return;
+        row->at -= array->chunk[d] * array->stride[d];
+        row->index[d] = 0;
+    }
+}
+
+/* Copies between the array at `values` and chunks. The first of `values` has
+ * index `values_at` in the array. */
+struct move {
+    const struct terp_array *array;
+    uint64_t first; /* the number of the first of `chunks` */
+    uint8_t *values, *chunks;
+    bool gather; /* from the array to chunks; otherwise back */
+    uint64_t values_at;
+};
+
+/* Rows [begin, end) of a chunk, whose number is relative to move->first. */
+static void
+move_rows(const struct move *move, uint64_t chunk, uint64_t begin, uint64_t end)
+{
+    const struct terp_array *array = move->array;
+    const uint64_t row_nvalues = array->chunk[array->rank - 1];
+    const size_t nbytes = array->value_nbytes;
+    uint8_t *at = move->chunks + (chunk * terp_array_chunk_nvalues(array) +
+                                  begin * row_nvalues) *
+                                     nbytes;
+    struct row row;
+
+    find_row(array, move->first + chunk, begin, &row);
+    for (uint64_t i = begin; i < end; i++) {
+        const uint64_t inside = row_ninside(array, &row);
+        uint8_t *values =
+            inside == 0 ? NULL
+                        : move->values + (row.at - move->values_at) * nbytes;
+        if (inside > 0 && move->gather)
+            memcpy(at, values, inside * nbytes);
+        else if (inside > 0)
+            memcpy(values, at, inside * nbytes);
+        for (uint64_t j = inside; move->gather && j < row_nvalues; j++)
+            memcpy(at + j * nbytes, array->pad, nbytes);
+        at += row_nvalues * nbytes;
+        next_row(array, &row);
+    }
+}
+
+static uint64_t
+chunk_nrows(const struct terp_array *array)
+{
+    return terp_array_chunk_nvalues(array) / array->chunk[array->rank - 1];
+}
+
 static void
 move_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     const struct move *move = arg;
-    const struct terp_array *array = move->array;
-    const uint64_t row_nvalues = array->chunk[array->rank - 1];
-    const uint64_t nper_chunk = terp_array_chunk_nvalues(array) / row_nvalues;
-    const size_t nbytes = array->value_nbytes;
-    const bool gather = move->gather;
-    uint64_t at;
 
-    for (uint64_t row = part.first * nper_chunk; row < part.end * nper_chunk;
-         row++) {
-        uint64_t inside = terp_array_row(array, move->first + row / nper_chunk,
-                                         row % nper_chunk, &at);
-        uint64_t in_chunks = row * row_nvalues;
-        if (inside > 0)
-            memcpy(move->dst + (gather ? in_chunks : at) * nbytes,
-                   move->src + (gather ? at : in_chunks) * nbytes,
-                   inside * nbytes);
-        for (uint64_t j = inside; gather && j < row_nvalues; j++)
-            memcpy(move->dst + (in_chunks + j) * nbytes, array->pad, nbytes);
-    }
+    for (uint64_t chunk = part.first; chunk < part.end; chunk++)
+        move_rows(move, chunk, 0, chunk_nrows(move->array));
 }
 
 static enum terp_status
 move_array(struct terp_run *run, const struct terp_array *array, uint64_t first,
            uint64_t n, const void *src, void *dst, bool gather)
 {
-    struct move move = {array, first, src, dst, gather};
+    struct move move = {.array = array,
+                        .first = first,
+                        .values = gather ? (void *)src : dst,
+                        .chunks = gather ? dst : (void *)src,
+                        .gather = gather};
     enum terp_status st;
 
     if (run->call.memory == TERP_MEMORY_DEVICE) {
@@ -171,4 +247,42 @@ terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks, void *values)
 {
     return move_array(run, array, first, n, chunks, values, false);
+}
+
+bool
+terp_array_has_slices(const struct terp_array *array, int dim)
+{
+    for (int d = 0; d < dim; d++)
+        if (array->dims[d] > 1 || array->chunk[d] > 1)
+            return false;
+    return dim < array->rank - 1;
+}
+
+void
+terp_array_gather_slice(const struct terp_array *array, int dim, uint64_t begin,
+                        uint64_t end, const void *values, void *chunks)
+{
+    const struct move move = {.array = array,
+                              .values = (void *)values,
+                              .chunks = chunks,
+                              .gather = true,
+                              .values_at = begin * array->stride[dim]};
+    const uint64_t chunk_nindices = array->chunk[dim];
+    uint64_t nafter = 1, slice_nrows = 1;
+
+    for (int d = dim + 1; d < array->rank; d++)
+        nafter *= div_up(array->dims[d], array->chunk[d]);
+    for (int d = dim + 1; d < array->rank - 1; d++)
+        slice_nrows *= array->chunk[d];
+    /* The last slice writes the padding behind it. */
+    if (end == array->dims[dim])
+        end = div_up(end, chunk_nindices) * chunk_nindices;
+    for (uint64_t i = begin / chunk_nindices; i * chunk_nindices < end; i++) {
+        const uint64_t at = i * chunk_nindices;
+        const uint64_t from = begin > at ? begin - at : 0;
+        const uint64_t to = min_u64(end - at, chunk_nindices);
+        for (uint64_t j = 0; j < nafter; j++)
+            move_rows(&move, i * nafter + j, from * slice_nrows,
+                      to * slice_nrows);
+    }
 }

@@ -51,3 +51,16 @@ enum terp_status
 terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks,
                    void *values);
+
+/* Whether terp_array_gather_slice can divide the array along dimension `dim`:
+ * it is not the last one, and those before it have one index in the array and
+ * in chunks. */
+bool
+terp_array_has_slices(const struct terp_array *array, int dim);
+
+/* On the host, copies the values with indices [begin, end) along dimension
+ * `dim` to all chunks of the array; `values` holds these alone, without gaps
+ * before them. The last slice also writes the padding behind the array. */
+void
+terp_array_gather_slice(const struct terp_array *array, int dim, uint64_t begin,
+                        uint64_t end, const void *values, void *chunks);

@@ -273,6 +273,62 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
     return st;
 }
 
+bool
+terp_h5_batch_takes_slices(const struct terp_h5_batch *batch,
+                           const struct terp_h5_block *block, int dim)
+{
+    return !is_one_by_one(batch->run) &&
+           batch->run->call.memory == TERP_MEMORY_HOST &&
+           batch->cap_nvalued >= terp_array_nchunks(&block->array) &&
+           terp_array_has_slices(&block->array, dim);
+}
+
+void
+terp_h5_batch_take_slice(struct terp_h5_batch *batch,
+                         const struct terp_h5_block *block, int dim,
+                         uint64_t begin, uint64_t end, const void *values)
+{
+    terp_array_gather_slice(&block->array, dim, begin, end, values,
+                            batch->chunks);
+}
+
+enum terp_status
+terp_h5_batch_encode_slices(struct terp_h5_batch *batch,
+                            const struct terp_h5_block *block,
+                            const struct terp_params *params)
+{
+    const uint64_t n = terp_array_nchunks(&block->array);
+    const struct coding coding = {
+        .batch = batch, .block = block, .params = params};
+
+    for (uint64_t i = 0; i < n; i++)
+        terp_h5_batch_take(batch, i, i, i);
+    return encode_gathered(&coding, batch->run, 0, n);
+}
+
+void
+terp_h5_batch_unpin(struct terp_h5_batch *batch, uint64_t n)
+{
+    uint64_t nbytes = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        nbytes += batch->stream_nbytes[i];
+    uint8_t *streams = batch->pinned.at == NULL
+                           ? NULL
+                           : terp_allocate(batch->run->cpu.allocator, nbytes);
+    if (streams == NULL)
+        return;
+    batch->host_streams = streams;
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(streams, batch->host_stream[i], batch->stream_nbytes[i]);
+        batch->host_stream[i] = streams;
+        streams += batch->stream_nbytes[i];
+    }
+    terp_memory_unpin(&batch->pinned);
+    batch->pinned.at = NULL;
+    batch->chunks = batch->streams = NULL;
+}
+
 /* ---- storing ---- */
 
 /* The first value of the block's chunk `number`, in the dataset. */

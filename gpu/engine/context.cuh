@@ -83,8 +83,9 @@ struct cuda_slot {
 
 /* Blocks of pinned memory that a device keeps for later calls, and most bytes
  * of all. A call that moves a dataset from host memory takes two blocks of
- * about 64 MiB (filter/h5/batch.c). */
-#define CUDA_NPINNED 4
+ * about 64 MiB (filter/h5/batch.c); each thread of terp repack takes one of
+ * about 16 MiB. */
+#define CUDA_NPINNED 16
 #define CUDA_MAX_PINNED_NBYTES (UINT64_C(512) << 20)
 
 /* Device memory, or pinned memory. */

@@ -53,7 +53,7 @@ keep_bits(bool *has_ret, bool *differ_ret, uint64_t *bits_ret, uint64_t bits)
 static void
 treat_masked(const struct repack_job *job, struct repack_slab *slab)
 {
-    for (uint64_t i = 0; i < slab->box.nvalues; i++) {
+    for (uint64_t i = 0; i < slab->part.nvalues; i++) {
         if (!slab->masked[i])
             continue;
         if (job->mask_fill != NULL && job->wide)
@@ -162,6 +162,14 @@ begin_range(struct repack_job *job, struct repack_slab *slab)
     return true;
 }
 
+/* Values that are read a second time need not stay. */
+static bool
+takes_range_parts(struct repack_job *job, struct repack_slab *slab)
+{
+    (void)slab;
+    return job->nreadings > 1;
+}
+
 static void
 find_range(struct repack_job *job, struct repack_slab *slab)
 {
@@ -171,13 +179,19 @@ find_range(struct repack_job *job, struct repack_slab *slab)
     if (slab->masked != NULL)
         treat_masked(job, slab);
     if (level == NULL)
-        add_values(job, slab, 0, 0, slab->box.nvalues);
-    while (level != NULL && at < slab->box.nvalues) {
-        struct amrex_span span = amrex_level_span(level, slab->box.at[0] + at,
-                                                  slab->box.nvalues - at);
+        add_values(job, slab, 0, 0, slab->part.nvalues);
+    while (level != NULL && at < slab->part.nvalues) {
+        struct amrex_span span = amrex_level_span(level, slab->part.at[0] + at,
+                                                  slab->part.nvalues - at);
         add_values(job, slab, span.component, at, at + span.nvalues);
         at += span.nvalues;
     }
+}
+
+static void
+end_range(struct repack_job *job, struct repack_slab *slab)
+{
+    (void)job, (void)slab;
 }
 
 static bool
@@ -233,8 +247,9 @@ resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
 bool
 repack_find_bounds(struct repack_job *job)
 {
-    static const struct repack_steps steps = {begin_range, find_range,
-                                              finish_range, add_absent, true};
+    static const struct repack_steps steps = {begin_range,  takes_range_parts,
+                                              find_range,   end_range,
+                                              finish_range, add_absent};
     const struct repack_bound *bound = &job->object->plan.bound;
     bool ok = find_mask_fill(job);
 

@@ -124,8 +124,8 @@ warn_of_engine(struct repack *repack, const struct terp_run *run)
             run->result.reason != NULL ? run->result.reason : "unknown reason");
 }
 
-/* Finds the position of a slab in the output and allocates its batch. Notes an
- * error in slab->status; finish_coding frees both. */
+/* Finds the position of a slab in the output. Notes an error in slab->status.
+ */
 static bool
 begin_coding(struct repack_job *job, struct repack_slab *slab)
 {
@@ -140,25 +140,34 @@ begin_coding(struct repack_job *job, struct repack_slab *slab)
         return repack_job_fails(job, TERP_ERR_HDF5);
     slab->status = terp_h5_block_open(job->out, slab->box.at, slab->box.count,
                                       &slab->block);
-    if (slab->status == TERP_OK && slab->block.reason == NULL)
-        slab->status = terp_h5_batch_make(&slab->run, &slab->block, UINT64_MAX,
-                                          UINT64_MAX, &slab->batch);
     return true;
 }
 
-static enum terp_status
-encode_slab(const struct repack_job *job, struct repack_slab *slab)
+/* Chooses the engine: where a GPU encodes beside the CPU, up to
+ * split.ndevice_threads threads at a time give their slabs to the GPU. Then
+ * allocates the batch, which finish_coding frees; for the GPU it is pinned, and
+ * parts of the slab are cut into chunks there. */
+static bool
+takes_coded_parts(struct repack_job *job, struct repack_slab *slab)
 {
+    struct repack *repack = job->repack;
     const struct terp_h5_block *block = &slab->block;
-    const uint64_t nchunks = terp_array_nchunks(&block->array);
 
-    if (slab->batch.cap_nchunks < nchunks)
-        return TERP_ERR_MEMORY;
-    return job->level != NULL
-               ? amrex_level_encode(job->level, &slab->batch, block,
-                                    job->params, slab->values)
-               : terp_h5_batch_encode(&slab->batch, block, &block->cd.params, 0,
-                                      nchunks, slab->values);
+    if (slab->status != TERP_OK || block->reason != NULL)
+        return false;
+    int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
+    if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
+        nothers < job->split.ndevice_threads)
+        slab->run.engine = TERP_ENGINE_CUDA;
+    else
+        atomic_fetch_sub(&repack->ndevice_threads, 1);
+    slab->status = terp_h5_batch_make(&slab->run, block, UINT64_MAX, UINT64_MAX,
+                                      &slab->batch);
+    if (slab->status == TERP_OK &&
+        slab->batch.cap_nchunks < terp_array_nchunks(&block->array))
+        slab->status = TERP_ERR_MEMORY;
+    return slab->status == TERP_OK && job->level == NULL &&
+           terp_h5_batch_takes_slices(&slab->batch, block, slab->part_dim);
 }
 
 /* Replaces masked values that no step before has replaced. */
@@ -169,31 +178,52 @@ replace_masked(const struct repack_job *job, struct repack_slab *slab)
 
     if (job->mask_fill == NULL || job->has_all)
         return;
-    for (uint64_t i = 0; i < slab->box.nvalues; i++)
+    for (uint64_t i = 0; i < slab->part.nvalues; i++)
         if (slab->masked[i])
             memcpy((uint8_t *)slab->values + i * nbytes, job->mask_fill,
                    nbytes);
 }
 
-/* Encodes a slab. Where a GPU encodes beside the CPU, up to
- * split.ndevice_threads threads at a time give their slabs to the GPU. */
 static void
-code_slab(struct repack_job *job, struct repack_slab *slab)
+take_values(struct repack_job *job, struct repack_slab *slab)
 {
-    struct repack *repack = job->repack;
+    const int d = slab->part_dim;
 
     replace_masked(job, slab);
-    if (slab->status != TERP_OK || slab->block.reason != NULL)
+    if (!slab->in_parts)
         return;
-    int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
-    if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
-        nothers < job->split.ndevice_threads)
-        slab->run.engine = TERP_ENGINE_CUDA;
-    else
-        atomic_fetch_sub(&repack->ndevice_threads, 1);
-    slab->status = encode_slab(job, slab);
+    const uint64_t begin = slab->part.at[d] - slab->box.at[d];
+    terp_h5_batch_take_slice(&slab->batch, &slab->block, d, begin,
+                             begin + slab->part.count[d], slab->values);
+}
+
+static enum terp_status
+encode_slab(const struct repack_job *job, struct repack_slab *slab)
+{
+    const struct terp_h5_block *block = &slab->block;
+    const struct terp_params *params = &block->cd.params;
+
+    if (slab->in_parts)
+        return terp_h5_batch_encode_slices(&slab->batch, block, params);
+    return job->level != NULL
+               ? amrex_level_encode(job->level, &slab->batch, block,
+                                    job->params, slab->values)
+               : terp_h5_batch_encode(&slab->batch, block, params, 0,
+                                      terp_array_nchunks(&block->array),
+                                      slab->values);
+}
+
+static void
+end_coding(struct repack_job *job, struct repack_slab *slab)
+{
+    const struct terp_h5_block *block = &slab->block;
+
+    if (slab->status == TERP_OK && block->reason == NULL)
+        slab->status = encode_slab(job, slab);
+    if (slab->status == TERP_OK && block->reason == NULL)
+        terp_h5_batch_unpin(&slab->batch, terp_array_nchunks(&block->array));
     if (slab->run.engine == TERP_ENGINE_CUDA)
-        atomic_fetch_sub(&repack->ndevice_threads, 1);
+        atomic_fetch_sub(&job->repack->ndevice_threads, 1);
 }
 
 /* Whether HDF5 can create a dataset with the filters of the input. Some builds
@@ -256,8 +286,9 @@ finish_coding(struct repack_job *job, struct repack_slab *slab)
 static bool
 write_values(struct repack_job *job)
 {
-    static const struct repack_steps steps = {begin_coding, code_slab,
-                                              finish_coding, NULL, false};
+    static const struct repack_steps steps = {begin_coding,  takes_coded_parts,
+                                              take_values,   end_coding,
+                                              finish_coding, NULL};
 
     return !job->written || repack_job_do(job, job->in.type, &steps);
 }

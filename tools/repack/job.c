@@ -16,8 +16,8 @@
 #include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 
-/* Bytes of the parts in which a thread reads a slab that is not kept: they stay
- * in its cache from reading to use. */
+/* Bytes of a part of a slab: it stays in a thread's cache from reading to use.
+ */
 #define PART_NBYTES ((uint64_t)256 << 10)
 
 /* The size of Linux's large pages on x86-64; elsewhere only an alignment. */
@@ -205,11 +205,11 @@ read_run(int file, uint64_t offset, uint64_t nbytes, uint8_t *to)
     return true;
 }
 
-/* Reads the values of a slab from job->file. Any thread may call this. */
+/* Reads the values of slab->part from job->file. Any thread may call this. */
 static bool
 read_direct(const struct repack_job *job, struct repack_slab *slab)
 {
-    const struct tool_grid *box = &slab->box;
+    const struct tool_grid *box = &slab->part;
     uint64_t run_nvalues = 1, at[H5S_MAX_RANK] = {0};
     uint8_t *to = slab->values;
     int nouter = box->rank;
@@ -262,12 +262,12 @@ struct crew {
 };
 
 static void
-work_values(const struct crew *crew, struct repack_slab *slab)
+work_part(const struct crew *crew, struct repack_slab *slab)
 {
     struct repack_job *job = crew->job;
 
     if (job->mask != NULL)
-        repack_mask_box(job->mask, &slab->box, slab->masked);
+        repack_mask_box(job->mask, &slab->part, slab->masked);
     slab->unread = !job->has_all && job->file >= 0 && !read_direct(job, slab);
     if (slab->unread)
         slab->status = TERP_ERR_HDF5;
@@ -275,39 +275,45 @@ work_values(const struct crew *crew, struct repack_slab *slab)
         crew->steps->work(job, slab);
 }
 
-/* Divides the slab along its first dimension that has several indices. */
+/* Divides the slab along slab->part_dim. */
 static void
 work_parts(const struct crew *crew, struct repack_slab *slab)
 {
-    const struct tool_grid box = slab->box;
-    int d = 0;
-
-    while (d < box.rank - 1 && box.count[d] == 1)
-        d++;
-    const uint64_t row_nvalues = box.nvalues / box.count[d];
+    const struct tool_grid *box = &slab->box;
+    const int d = slab->part_dim;
+    const uint64_t row_nvalues = box->nvalues / box->count[d];
     const uint64_t nrows =
         PART_NBYTES / (row_nvalues * crew->job->in.value_nbytes) + 1;
-    for (uint64_t row = 0; row < box.count[d] && slab->status == TERP_OK;
+
+    for (uint64_t row = 0; row < box->count[d] && slab->status == TERP_OK;
          row += nrows) {
-        slab->box.at[d] = box.at[d] + row;
-        slab->box.count[d] = min_u64(nrows, box.count[d] - row);
-        slab->box.nvalues = row_nvalues * slab->box.count[d];
-        work_values(crew, slab);
+        slab->part.at[d] = box->at[d] + row;
+        slab->part.count[d] = min_u64(nrows, box->count[d] - row);
+        slab->part.nvalues = row_nvalues * slab->part.count[d];
+        work_part(crew, slab);
     }
-    slab->box = box;
 }
 
 static void
 work_slab(void *arg, struct tool_work *work)
 {
     const struct crew *crew = arg;
-    const struct repack_job *job = crew->job;
+    struct repack_job *job = crew->job;
     struct repack_slab *slab = (struct repack_slab *)work;
 
-    if (crew->steps->takes_parts && job->nreadings > 1 && job->file >= 0)
+    slab->part = slab->box;
+    slab->unread = false;
+    slab->part_dim = 0;
+    while (slab->part_dim < slab->box.rank - 1 &&
+           slab->box.count[slab->part_dim] == 1)
+        slab->part_dim++;
+    slab->in_parts = crew->steps->takes_parts(job, slab) && job->file >= 0 &&
+                     !job->has_all && slab->box.rank > 0;
+    if (slab->in_parts)
         work_parts(crew, slab);
-    else
-        work_values(crew, slab);
+    else if (slab->status == TERP_OK)
+        work_part(crew, slab);
+    crew->steps->end(job, slab);
 }
 
 /* Counts the values that were read. Where all values are read twice, each

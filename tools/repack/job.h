@@ -15,14 +15,17 @@
  * memory. */
 struct repack_slab {
     struct tool_work work;      /* for the other threads; first member */
-    struct tool_grid box;       /* position of the values in the dataset */
+    struct tool_grid box;       /* position of its values in the dataset */
+    struct tool_grid part;      /* of `values`: the box, or a part of it */
+    bool in_parts;              /* `values` has one part after another */
+    int part_dim;               /* the first with several indices in the box */
     void *values;               /* capacity for any slab */
     struct tool_range *range;   /* of the slab's values, for each component */
     struct tool_range *known;   /* of earlier slabs */
     struct terp_h5_block block; /* its chunks in the output */
     struct terp_h5_batch batch;
     struct terp_run run;
-    uint8_t *masked;            /* a flag for each value; NULL: no mask */
+    uint8_t *masked;            /* a flag for each of `values`; NULL: no mask */
     bool has_kept, kept_differ; /* masked values to keep, and their bits */
     uint64_t kept_bits;
     enum terp_status status;
@@ -87,17 +90,19 @@ void
 repack_job_close(struct repack_job *job);
 
 /* The steps of a slab. One thread, the only one that uses HDF5, calls `begin`
- * and `finish` for one slab after the other. Any thread calls `work`, for
- * several slabs at once, after their values were read. A slab that has begun is
- * finished even after a failure. `absent`, which may be NULL, replaces the
- * steps for a slab without chunks and gets only its box. */
+ * and `finish` for one slab after the other. Any thread calls the other three,
+ * for several slabs at once: `takes_parts`, before the values are read, says
+ * whether `work` may get them in parts; then `work`, for each part, and `end`.
+ * A slab that has begun is ended and finished even after a failure. `absent`,
+ * which may be NULL, replaces the steps for a slab without chunks and gets only
+ * its box. */
 struct repack_steps {
     bool (*begin)(struct repack_job *job, struct repack_slab *slab);
+    bool (*takes_parts)(struct repack_job *job, struct repack_slab *slab);
     void (*work)(struct repack_job *job, struct repack_slab *slab);
+    void (*end)(struct repack_job *job, struct repack_slab *slab);
     bool (*finish)(struct repack_job *job, struct repack_slab *slab);
     void (*absent)(struct repack_job *job, const struct tool_grid *box);
-    /* `work` may get a slab in parts, which do not stay in memory. */
-    bool takes_parts;
 };
 
 /* Reads all slabs as values of `type` in memory and takes them through the
