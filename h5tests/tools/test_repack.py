@@ -793,6 +793,38 @@ class Choice(Repack):
         for file in files:
             file.close()
 
+    @unittest.skipUnless(FAKE_DEVICE, "no stand-in for the GPU was built")
+    def test_gpu_gets_parts_of_any_shape(self):
+        """Parts of about 256 KiB are cut into chunks, which the arrays'
+        ends and the parts' ends divide."""
+        shapes = {"cube": (130, 157, 159), "plane": (1, 300, 400),
+                  "planes": (1, 1, 70, 190, 33), "short": (5, 1, 100000),
+                  "line": (200000,), "rows": (70, 1, 3000)}
+        path = self.write(**{
+            name: smooth(*shape, dtype="f8" if name == "plane" else "f4")
+            for name, shape in shapes.items()})
+        with h5py.File(path, "r+") as file:
+            file["land"] = np.arange(157 * 159).reshape(157, 159) % 7 > 4
+        for options in (), ("--mask=land", "--mask-fill"):
+            outs = [self.path(f"{engine}.h5") for engine in ("cpu", "cuda")]
+            for out, engine, threads in zip(outs, ("cpu", "cuda"), "13"):
+                text = self.expect(
+                    OK, "repack", path, out, "--abs=1e-3", *options,
+                    f"--engine={engine}", f"--threads={threads}", "--verbose",
+                    env={**os.environ, "TERP_CUDA_LIBRARY": FAKE_DEVICE})
+                self.assertEqual(text.count("100 % by the GPU"),
+                                 len(shapes) + 1 if engine == "cuda" else 0)
+            for name in shapes:
+                chunks = []
+                for out in outs:
+                    with h5py.File(out, "r") as file:
+                        id_ = file[name].id
+                        chunks.append([id_.read_direct_chunk(
+                            id_.get_chunk_info(i).chunk_offset)
+                            for i in range(id_.get_num_chunks())])
+                self.assertGreater(len(chunks[0]), 0)
+                self.assertEqual(*chunks, name)
+
     def test_verbose_names_every_dataset(self):
         path = self.write(x=self.values, ints=np.arange(10000))
         result = terp("repack", path, self.path("out.h5"), "--abs=0.5", "-v")
