@@ -143,24 +143,18 @@ begin_coding(struct repack_job *job, struct repack_slab *slab)
     return true;
 }
 
-/* Chooses the engine: where a GPU encodes beside the CPU, up to
- * split.ndevice_threads threads at a time give their slabs to the GPU. Then
- * allocates the batch, which finish_coding frees; for the GPU it is pinned, and
- * parts of the slab are cut into chunks there. */
+/* Chooses the engine: the GPU once it is open. Then allocates the batch, which
+ * finish_coding frees; for the GPU it is pinned, and parts of the slab are cut
+ * into chunks there. */
 static bool
 takes_coded_parts(struct repack_job *job, struct repack_slab *slab)
 {
-    struct repack *repack = job->repack;
     const struct terp_h5_block *block = &slab->block;
 
     if (slab->status != TERP_OK || block->reason != NULL)
         return false;
-    int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
-    if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
-        nothers < job->split.ndevice_threads)
+    if (atomic_load(&job->repack->device) == REPACK_DEVICE_OPEN)
         slab->run.engine = TERP_ENGINE_CUDA;
-    else
-        atomic_fetch_sub(&repack->ndevice_threads, 1);
     slab->status = terp_h5_batch_make(&slab->run, block, UINT64_MAX, UINT64_MAX,
                                       &slab->batch);
     if (slab->status == TERP_OK &&
@@ -222,8 +216,6 @@ end_coding(struct repack_job *job, struct repack_slab *slab)
         slab->status = encode_slab(job, slab);
     if (slab->status == TERP_OK && block->reason == NULL)
         terp_h5_batch_unpin(&slab->batch, terp_array_nchunks(&block->array));
-    if (slab->run.engine == TERP_ENGINE_CUDA)
-        atomic_fetch_sub(&job->repack->ndevice_threads, 1);
 }
 
 /* Whether HDF5 can create a dataset with the filters of the input. Some builds

@@ -83,10 +83,9 @@ struct repack {
     bool has_notes;     /* datasets have notes of CF's attributes */
     bool engine_warned; /* the user was told that the CPU compresses */
     _Atomic(enum repack_device) device;
-    atomic_int ndevice_threads; /* threads that use the GPU now */
-    char reason[256];           /* of HDF5's latest failure */
-    char *error_path;           /* object of the first failure */
-    char error[1024];           /* reason of the first failure; "" if none */
+    char reason[256]; /* of HDF5's latest failure */
+    char *error_path; /* object of the first failure */
+    char error[1024]; /* reason of the first failure; "" if none */
 };
 
 /* Records the first failure; later ones are ignored. The reason is HDF5's where

@@ -114,8 +114,5 @@ repack_split(const struct repack_request *request,
     uint64_t nworkers = min_u64(nthreads, split.nslots);
     split.nworkers = (int)nworkers;
     split.nthreads = (int)(nthreads / nworkers);
-    split.ndevice_threads = (int)nworkers;
-    if (request->engine == TERP_ENGINE_AUTO)
-        split.ndevice_threads -= split.nworkers / 4;
     return split;
 }

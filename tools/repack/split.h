@@ -16,10 +16,9 @@ repack_stored_grid(const struct tool_dataset *dataset, uint64_t cap_nbytes,
 struct repack_split {
     struct tool_grid grid; /* a slab is a box of this grid */
     uint64_t nslabs;
-    uint64_t nslots;     /* slabs in memory at a time */
-    int nworkers;        /* threads that take slabs */
-    int nthreads;        /* threads within a worker, for one slab */
-    int ndevice_threads; /* workers that may use the device at a time */
+    uint64_t nslots; /* slabs in memory at a time */
+    int nworkers;    /* threads that take slabs */
+    int nthreads;    /* threads within a worker, for one slab */
 };
 
 struct repack_split
