@@ -15,9 +15,14 @@
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
+#include "codec/model/fills.h"
 
 /* Values are converted to doubles and compared in blocks of this size. */
 #define BLOCK_NVALUES 128
+
+/* Values that has_both_signs looks at: far fewer than those of a usual chunk.
+ */
+#define NSAMPLES 128
 
 /* Which streams encode_within_limits() tries, by the size of the stream that
  * was made without limits. CHEAP_PART: a stream at most 1/20 larger is good
@@ -167,6 +172,41 @@ terp_limits_find(const struct terp_coder *coder,
     return st;
 }
 
+/* Whether a few values show that the chunk has no sign to keep, and therefore
+ * no limits. Then the pass over all values that finds its extremes, which takes
+ * longer than a GPU needs to encode it, can be left out. A usual fill value may
+ * not be among the values that count. */
+static bool
+has_both_signs(const struct terp_params *params, const struct terp_chunk *chunk,
+               const void *src)
+{
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+    const uint64_t stride = nvalues / NSAMPLES;
+    bool has_negative = false, has_positive = false;
+    double value;
+
+    if (params->keep_sign != TERP_KEEP_SIGN_OF_CHUNK ||
+        params->has_valid_range || stride == 0)
+        return false;
+    const double fill =
+        params->has_fill ? number_of(chunk->type, params->fill_bits) : NAN;
+    const double missing = params->has_missing
+                               ? number_of(chunk->type, params->missing_bits)
+                               : NAN;
+    /* 37: positions differ along rows whose length divides the stride. */
+    for (uint64_t i = 0; i < NSAMPLES && !(has_negative && has_positive); i++) {
+        read_numbers(chunk, src, i * stride + i * 37 % stride, 1, &value);
+        const bool is_new =
+            (value < 0 && !has_negative) || (value > 0 && !has_positive);
+        if (!is_new || value == fill || value == missing ||
+            terp_is_usual_fill(chunk->type, value))
+            continue;
+        has_negative |= value < 0;
+        has_positive |= value > 0;
+    }
+    return has_negative && has_positive;
+}
+
 /* Whether a value that is off by the bound can pass a limit. */
 static bool
 may_pass(const struct terp_params *params, const struct terp_limits *limits,
@@ -308,6 +348,8 @@ terp_limits_keep(const struct terp_coder *coder,
     uint64_t *nbytes = chunk_stream->nbytes;
     double min, max;
 
+    if (has_both_signs(params, chunk, *trial.src))
+        return TERP_OK;
     enum terp_status st = terp_limits_find(coder, params, chunk, *trial.src,
                                            &min, &max, &trial.limits);
     if (st != TERP_OK)
