@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #ifdef __GLIBC__
@@ -20,6 +21,7 @@
 #include "tools/repack/done.h"
 #include "tools/repack/mask.h"
 #include "tools/repack/output.h"
+#include "tools/repack/plan.h"
 #include "tools/repack/structure.h"
 
 /* Opening the GPU takes some tenths of a second; it pays if each thread has
@@ -88,6 +90,32 @@ check_levels(struct repack *repack)
                        "and data:offsets=0");
 }
 
+/* Extent of a chunk with the kernels of most datasets. */
+#define USUAL_EXTENT 64
+
+/* Lets the GPU encode a chunk: the first call loads its kernels, for some tens
+ * of milliseconds. Failures show in the calls that follow. */
+static void
+load_kernels(const struct repack_request *request)
+{
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA};
+    const struct terp_chunk chunk = {
+        .type = TERP_FLOAT32,
+        .rank = 3,
+        .dims = {USUAL_EXTENT, USUAL_EXTENT, USUAL_EXTENT}};
+    const struct repack_bound bound = {.mode = REPACK_ABS, .number = 1};
+    const struct terp_params params = repack_params(request, &bound);
+    const void *values = calloc(1, terp_chunk_nbytes(&chunk));
+    void *stream = malloc(terp_encode_bound(&chunk));
+    uint64_t nbytes;
+
+    if (values != NULL && stream != NULL)
+        (void)terp_encode_batch(&options, &params, &chunk, 1, &values, &stream,
+                                &nbytes, NULL);
+    free((void *)values);
+    free(stream);
+}
+
 /* Opens the GPU in a thread of its own, while the CPU finds ranges and, unless
  * the user requested the GPU alone, starts to compress. Opening takes some
  * tenths of a second. */
@@ -102,8 +130,10 @@ open_device(void *context)
 
     (void)terp_run_begin(&options, NULL, &run);
     bool works = terp_memory_make(&run, 1, &at) == TERP_OK;
-    if (works)
+    if (works) {
         terp_memory_free(&run, at);
+        load_kernels(&repack->request);
+    }
     if (repack->request.engine == TERP_ENGINE_AUTO)
         atomic_store(&repack->device,
                      works ? REPACK_DEVICE_OPEN : REPACK_DEVICE_NONE);
