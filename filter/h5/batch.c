@@ -178,12 +178,14 @@ gather(const struct coding *coding, struct terp_run *run, uint64_t i,
                              coding->src, batch->chunk[i]);
 }
 
-/* Encodes `n` chunks of the batch from chunk i on. */
+/* Encodes `n` chunks of the batch from chunk i on; without `src` they were
+ * gathered before. */
 static enum terp_status
 encode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
              uint64_t n)
 {
-    const enum terp_status st = gather(coding, run, i, n);
+    const enum terp_status st =
+        coding->src == NULL ? TERP_OK : gather(coding, run, i, n);
 
     return st == TERP_OK ? encode_gathered(coding, run, i, n) : st;
 }
@@ -290,20 +292,6 @@ terp_h5_batch_take_slice(struct terp_h5_batch *batch,
 {
     terp_array_gather_slice(&block->array, dim, begin, end, values,
                             batch->chunks);
-}
-
-enum terp_status
-terp_h5_batch_encode_slices(struct terp_h5_batch *batch,
-                            const struct terp_h5_block *block,
-                            const struct terp_params *params)
-{
-    const uint64_t n = terp_array_nchunks(&block->array);
-    const struct coding coding = {
-        .batch = batch, .block = block, .params = params};
-
-    for (uint64_t i = 0; i < n; i++)
-        terp_h5_batch_take(batch, i, i, i);
-    return encode_gathered(&coding, batch->run, 0, n);
 }
 
 void

@@ -52,10 +52,10 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
                      const struct terp_params *params, uint64_t first,
                      uint64_t n, const void *values);
 
-/* The same in two steps, for values that are in memory in slices. First, where
- * the batch takes slices along dimension `dim`, each slice of the block, in any
- * order, as terp_array_gather_slice does; then all chunks are encoded. The
- * batch must hold all chunks of the block. */
+/* Whether a batch that holds all chunks of the block takes its values in slices
+ * along dimension `dim`. Each slice is taken, in any order, as
+ * terp_array_gather_slice does; then terp_h5_batch_encode gets NULL for
+ * `values`. */
 bool
 terp_h5_batch_takes_slices(const struct terp_h5_batch *batch,
                            const struct terp_h5_block *block, int dim);
@@ -63,10 +63,6 @@ void
 terp_h5_batch_take_slice(struct terp_h5_batch *batch,
                          const struct terp_h5_block *block, int dim,
                          uint64_t begin, uint64_t end, const void *values);
-enum terp_status
-terp_h5_batch_encode_slices(struct terp_h5_batch *batch,
-                            const struct terp_h5_block *block,
-                            const struct terp_params *params);
 
 /* Gives pinned memory back: moves the streams of the batch's first `n` chunks
  * to memory of their size, if there is enough. The batch then serves for

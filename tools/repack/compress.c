@@ -197,14 +197,12 @@ encode_slab(const struct repack_job *job, struct repack_slab *slab)
     const struct terp_h5_block *block = &slab->block;
     const struct terp_params *params = &block->cd.params;
 
-    if (slab->in_parts)
-        return terp_h5_batch_encode_slices(&slab->batch, block, params);
     return job->level != NULL
                ? amrex_level_encode(job->level, &slab->batch, block,
                                     job->params, slab->values)
                : terp_h5_batch_encode(&slab->batch, block, params, 0,
                                       terp_array_nchunks(&block->array),
-                                      slab->values);
+                                      slab->in_parts ? NULL : slab->values);
 }
 
 static void
