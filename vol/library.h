@@ -29,6 +29,7 @@
     X(void *, H5VLwrap_object, (void *, H5I_type_t, hid_t, void *))            \
     X(void *, H5VLunwrap_object, (void *, hid_t))                              \
     X(herr_t, H5VLfree_wrap_ctx, (void *, hid_t))                              \
+    X(hid_t, H5VLwrap_register, (void *, H5I_type_t))                          \
     X(void *, H5VLattr_create,                                                 \
       (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
        hid_t, hid_t, hid_t, void **))                                          \

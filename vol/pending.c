@@ -265,8 +265,10 @@ complete_transfer(struct operation *operation, enum terp_status *st_ret)
     const struct vol_library *library = operation->object->library;
     struct terp_run_result result = {.size = sizeof result};
     struct vol_errors said;
+    struct vol_state state;
     bool good = true;
 
+    const bool has_state = vol_state_open(library, &state);
     vol_errors_silence(library, &said);
     *st_ret = terp_h5_job_finish(operation->job, &result);
     if (*st_ret == TERP_ERR_HDF5 && operation->dst == NULL)
@@ -274,29 +276,64 @@ complete_transfer(struct operation *operation, enum terp_status *st_ret)
     else if (*st_ret != TERP_OK)
         good = move_down(operation) >= 0;
     vol_errors_restore(library, &said, !good);
+    if (has_state)
+        vol_state_close(&state);
     if (operation->request != NULL)
         terp_h5_job_times(operation->job, &operation->request->begin,
                           &operation->request->nanoseconds);
     return good;
 }
 
+/* The file that close_file closes. */
+static _Thread_local const void *closing;
+
+/* Closes a file, with an id where HDF5 tells the connector the context for one:
+ * HDF5 may have the file open again, for a link or a virtual dataset, and then
+ * closes the handle only while it has an id. */
+static bool
+close_file(const struct vol_object *file)
+{
+    const struct vol_library *library = file->library;
+    struct vol_errors said;
+
+    vol_errors_silence(library, &said);
+    const hid_t id = library->H5VLwrap_register(file->under, H5I_FILE);
+    vol_errors_restore(library, &said, false);
+    if (id < 0)
+        return library->H5VLfile_close(file->under, file->vol, H5P_DEFAULT,
+                                       NULL) >= 0;
+    closing = file->under;
+    const bool good = library->H5Idec_ref(id) >= 0;
+    closing = NULL;
+    return good;
+}
+
+static bool
+close_dataset(const struct vol_object *dataset)
+{
+    const struct vol_library *library = dataset->library;
+    struct vol_state state;
+    const bool has_state = vol_state_open(library, &state);
+    const bool good = library->H5VLdataset_close(dataset->under, dataset->vol,
+                                                 H5P_DEFAULT, NULL) >= 0;
+
+    if (has_state)
+        vol_state_close(&state);
+    return good;
+}
+
 static bool
 complete_close(struct operation *operation)
 {
-    struct vol_object *object = operation->object;
-    const struct vol_library *library = object->library;
-    const bool is_file = operation->type == H5I_FILE;
-    const hid_t dxpl = H5P_DEFAULT;
-    const bool good =
-        (is_file
-             ? library->H5VLfile_close(object->under, object->vol, dxpl, NULL)
-             : library->H5VLdataset_close(object->under, object->vol, dxpl,
-                                          NULL)) >= 0;
+    const struct vol_object *object = operation->object;
+    const struct wanted wanted = {.library = object->library,
+                                  .has_fileno = true,
+                                  .fileno = operation->fileno};
 
-    const struct wanted wanted = {
-        .library = library, .has_fileno = true, .fileno = operation->fileno};
-
-    return (!is_file || !has_failed(&wanted, true)) && good;
+    if (operation->type != H5I_FILE)
+        return close_dataset(object);
+    const bool good = close_file(object);
+    return !has_failed(&wanted, true) && good;
 }
 
 /* Completes the first operation, whose job is done. */
@@ -307,14 +344,10 @@ complete(struct operation *operation)
     enum terp_status st = TERP_ERR_HDF5;
     hid_t errors = library->H5Eget_current_stack();
     struct vol_request *request = operation->request;
-    struct vol_state state;
 
     take_out(operation);
-    const bool has_state = vol_state_open(library, &state);
     const bool good = operation->job != NULL ? complete_transfer(operation, &st)
                                              : complete_close(operation);
-    if (has_state)
-        vol_state_close(&state);
     if (request != NULL)
         vol_request_complete(request, !good);
     else if (!good)
@@ -636,6 +669,14 @@ vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req)
     if (object->under == NULL) {
         vol_object_free(object);
         return 0;
+    }
+    if (is_file && object->under == closing) {
+        const herr_t result = close_now(object, true, dxpl, req);
+        if (result >= 0)
+            vol_object_free(object);
+        else
+            object->under = NULL; /* HDF5 closes the id again */
+        return result;
     }
     /* The number of a closed file is gone. */
     if (noperations > 0 || nfailures > 0) {

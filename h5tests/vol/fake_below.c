@@ -608,6 +608,13 @@ fake_H5VLunwrap_object(void *at, hid_t vol)
     return fake_below_fails("H5VLunwrap_object") ? NULL : at;
 }
 
+static hid_t
+fake_H5VLwrap_register(void *object, H5I_type_t type)
+{
+    (void)object, (void)type;
+    return -1;
+}
+
 static herr_t
 fake_H5VLfree_wrap_ctx(void *context, hid_t vol)
 {

@@ -282,6 +282,24 @@ class AsyncTest(unittest.TestCase):
         file.close()
         h5py.File(self.path("a.h5"), "w").close()
 
+    def test_file_that_a_virtual_dataset_has_open_is_closed(self):
+        events = Events()
+        field = make((64, 64, 64), 1)
+        layout = h5py.VirtualLayout(field.shape, "<f4")
+        layout[...] = h5py.VirtualSource(self.path("a.h5"), "d", field.shape)
+        with h5py.File(self.path("b.h5"), "w") as other:
+            virtual = other.create_virtual_dataset("v", layout)
+            file = h5py.File(self.path("a.h5"), "w")
+            dataset = create(file, "d", field)
+            dataset[...] = 0 * field
+            file.flush()
+            self.assertEqual(virtual[1, 2, 3], 0)  # opens a.h5
+            events.write(dataset, field)
+            HDF5.H5Dclose_async(*PLACE, ID(dataset.id.id), ID(events.id))
+            HDF5.H5Fclose_async(*PLACE, ID(file.id.id), ID(events.id))
+            self.assertEqual(events.wait(), (0, False))
+            self.assertLess(np.abs(virtual[()] - field).max(), 0.1 ** 2)
+
     def test_virtual_dataset_sees_earlier_writes(self):
         events = Events()
         field = make((64, 64, 64), 1)
