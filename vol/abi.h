@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Only for types and constants, as in the plugin. */
 #include <hdf5.h>
@@ -142,21 +143,35 @@ struct vol_link_create {
 };
 
 enum {
-    VOL_OBJECT_GET_FILE = 0,
-    VOL_OBJECT_GET_NAME = 1
+    VOL_OBJECT_GET_NAME = 1,
+    VOL_OBJECT_GET_INFO = 3
 };
+
+/* H5O_info2_t, of HDF5 1.12 and later. */
+struct vol_object_info {
+    unsigned long fileno;
+    uint8_t token[16];
+    int type;
+    unsigned nreferences;
+    time_t times[4];
+    hsize_t nattributes;
+};
+
+/* H5O_INFO_BASIC */
+#define VOL_OBJECT_INFO_BASIC 1u
 
 struct vol_object_get {
     int op;
     union {
         struct {
-            void **file;
-        } file;
-        struct {
             size_t buf_nbytes;
             char *buf;
             size_t *nbytes_ret;
         } name;
+        struct {
+            unsigned fields;
+            struct vol_object_info *info_ret;
+        } info;
     } args;
 };
 

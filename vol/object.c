@@ -23,6 +23,8 @@ vol_object_make(const struct vol_object *like, void *under)
         object->under = under;
         object->is_shared = like->is_shared;
         object->reads_together = like->reads_together;
+        object->fileno = like->fileno;
+        object->may_write = like->may_write;
     }
     return object;
 }
@@ -68,20 +70,6 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
     return result < 0 ? H5I_INVALID_HID : get.args.id;
 }
 
-/* The object's file, of the connector below; NULL if HDF5 does not tell. */
-static void *
-find_file(const struct vol_object *object, int type, hid_t dxpl)
-{
-    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
-    void *file = NULL;
-    struct vol_object_get get = {VOL_OBJECT_GET_FILE, {.file = {&file}}};
-
-    return object->library->H5VLobject_get(object->under, &self, object->vol,
-                                           &get, dxpl, NULL) < 0
-               ? NULL
-               : file;
-}
-
 char *
 vol_object_path(const struct vol_object *object, int type, hid_t dxpl)
 {
@@ -105,16 +93,32 @@ vol_object_path(const struct vol_object *object, int type, hid_t dxpl)
     return path;
 }
 
+static bool
+get_of_file(const struct vol_object *file, struct vol_file_get *get, hid_t dxpl)
+{
+    return file->library->H5VLfile_get(file->under, file->vol, get, dxpl,
+                                       NULL) >= 0;
+}
+
+/* A request for an object's file (H5VL_OBJECT_GET_FILE) would leave a file open
+ * that HDF5 has opened by itself, such as the file of an external link. */
 bool
 vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
                   unsigned long *fileno_ret)
 {
+    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
+    struct vol_object_info info;
+    struct vol_object_get get_info = {VOL_OBJECT_GET_INFO,
+                                      {.info = {VOL_OBJECT_INFO_BASIC, &info}}};
     struct vol_file_get get = {VOL_FILE_GET_FILENO, {.fileno_ret = fileno_ret}};
-    void *file =
-        type == H5I_FILE ? object->under : find_file(object, type, dxpl);
 
-    return file != NULL && object->library->H5VLfile_get(file, object->vol,
-                                                         &get, dxpl, NULL) >= 0;
+    if (type == H5I_FILE)
+        return get_of_file(object, &get, dxpl);
+    if (object->library->H5VLobject_get(object->under, &self, object->vol,
+                                        &get_info, dxpl, NULL) < 0)
+        return false;
+    *fileno_ret = info.fileno;
+    return true;
 }
 
 bool
@@ -125,22 +129,28 @@ vol_file_is_open_once(const struct vol_object *file, hid_t dxpl)
         VOL_FILE_GET_OBJ_COUNT,
         {.obj_count = {.types = H5F_OBJ_FILE, .count_ret = &n}}};
 
-    return file->library->H5VLfile_get(file->under, file->vol, &get, dxpl,
-                                       NULL) >= 0 &&
-           n == 1;
+    return get_of_file(file, &get, dxpl) && n == 1;
 }
 
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
 {
+    unsigned long number;
+
+    return object->may_write &&
+           vol_object_fileno(object, type, dxpl, &number) &&
+           number == object->fileno;
+}
+
+void
+vol_object_read_file(struct vol_object *file, hid_t dxpl)
+{
     unsigned intent = 0;
     struct vol_file_get get = {VOL_FILE_GET_INTENT, {.intent_ret = &intent}};
-    void *file = find_file(object, type, dxpl);
 
-    return file != NULL &&
-           object->library->H5VLfile_get(file, object->vol, &get, dxpl, NULL) >=
-               0 &&
-           (intent & ACC_RDWR) != 0;
+    file->may_write = get_of_file(file, &get, dxpl) &&
+                      (intent & ACC_RDWR) != 0 &&
+                      vol_object_fileno(file, H5I_FILE, dxpl, &file->fileno);
 }
 
 void

@@ -17,6 +17,10 @@ struct vol_object {
      */
     bool reads_together;
     bool is_own_request; /* the first member of a request (request.h) */
+    /* Of the file through which the program got the object. An external link
+     * or a mount leads to objects of another file. */
+    unsigned long fileno;
+    bool may_write; /* false also if HDF5 does not tell */
 };
 
 /* Wraps `under`, which belongs to the same library and connector as `like`.
@@ -57,10 +61,14 @@ bool
 vol_file_is_open_once(const struct vol_object *file, hid_t dxpl);
 
 /* Whether the object's file is open for writing, which HDF5 does not check when
- * it stores a stream. `type` is the H5I_type_t of the object. False if HDF5
- * does not tell. */
+ * it stores a stream. `type` is the H5I_type_t of the object. False for an
+ * object of another file, and if HDF5 does not tell. */
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl);
+
+/* Sets fileno and may_write of `file`. */
+void
+vol_object_read_file(struct vol_object *file, hid_t dxpl);
 
 /* Sets is_shared and reads_together of `file`, which is opened with these
  * properties: true if HDF5 does not tell. Asks HDF5 for no communicator,

@@ -337,11 +337,21 @@ open_below(const void *caller, const struct vol_library *library, hid_t fapl,
 }
 
 static void *
-take_file(struct below *below, void *file, void **req)
+wrap_file(const struct vol_object *like, void *under, hid_t dxpl)
+{
+    struct vol_object *file = vol_object_make(like, under);
+
+    if (file != NULL)
+        vol_object_read_file(file, dxpl);
+    return file;
+}
+
+static void *
+take_file(struct below *below, void *file, hid_t dxpl, void **req)
 {
     vol_object_take_request(&below->like, req);
     close_below(below);
-    return vol_object_make(&below->like, file);
+    return wrap_file(&below->like, file, dxpl);
 }
 
 /* A file that waits to be closed keeps HDF5 from making a new one, or from
@@ -372,7 +382,7 @@ file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
     if (file == NULL && close_files(below.like.library))
         file = below.like.library->H5VLfile_create(name, flags, fcpl,
                                                    below.fapl, dxpl, req);
-    return take_file(&below, file, req);
+    return take_file(&below, file, dxpl, req);
 }
 
 static void *
@@ -387,7 +397,7 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
     (void)close_files(below.like.library);
     void *file =
         below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
-    return take_file(&below, file, req);
+    return take_file(&below, file, dxpl, req);
 }
 
 /* An operation on a file that is not open, by its name. */
@@ -443,7 +453,7 @@ file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
         arguments->args.is_equal.other = other;
     if (op == VOL_FILE_REOPEN && result >= 0)
         *arguments->args.reopen.file =
-            vol_object_make(&on, *arguments->args.reopen.file);
+            wrap_file(&on, *arguments->args.reopen.file, dxpl);
     vol_object_take_request(&on, req);
     return result;
 }

@@ -313,7 +313,7 @@ fake_H5VLfile_get(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
         get->args.fapl = H5Pcreate(H5P_FILE_ACCESS);
         fake_below.nids++;
     } else if (get->op == VOL_FILE_GET_FILENO) {
-        *get->args.fileno_ret = 5;
+        *get->args.fileno_ret = FAKE_FILENO;
     } else if (get->op == VOL_FILE_GET_INTENT) {
         *get->args.intent_ret =
             fake_below.is_read_only ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
@@ -334,8 +334,8 @@ fake_H5VLobject_get(void *at, const struct vol_loc *loc, hid_t vol, void *a,
     make_request(req);
     if (fake_below_fails("H5VLobject_get"))
         return -1;
-    if (get->op == VOL_OBJECT_GET_FILE)
-        *get->args.file.file = at;
+    if (get->op == VOL_OBJECT_GET_INFO)
+        get->args.info.info_ret->fileno = FAKE_FILENO;
     else if (id_of(at) >= 0)
         *get->args.name.nbytes_ret = (size_t)H5Iget_name(
             id_of(at), get->args.name.buf, get->args.name.buf_nbytes);

@@ -7,6 +7,8 @@
 
 #include "vol/library.h"
 
+/* The number of the only file. */
+#define FAKE_FILENO 5UL
 #define FAKE_NATIVE ((hid_t)7001)  /* the connector that writes files */
 #define FAKE_ANOTHER ((hid_t)7002) /* one between terp's and that one */
 #define FAKE_STACK ((hid_t)1)      /* every error stack */

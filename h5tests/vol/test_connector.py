@@ -520,6 +520,25 @@ class BatchTest(Files):
             file["d"].id.read(h5py.h5s.ALL, h5py.h5s.ALL, read, dxpl=xfer)
         np.testing.assert_array_equal(read, -7)
 
+    def test_file_of_an_external_link_is_closed(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        dataset[...] = 0 * field
+        dataset.file.close()
+        for mode in "r", "r+":
+            with h5py.File(self.path + ".of", "w") as file:
+                file["link"] = h5py.ExternalLink(self.path, "d")
+            with h5py.File(self.path + ".of", mode) as file:
+                linked = file["link"]
+                if mode == "r+":
+                    linked[...] = field
+                np.testing.assert_array_equal(
+                    linked[()], field if mode == "r+" else 0 * field)
+                del linked
+            self.assertNotIn(os.path.realpath(self.path), [
+                os.path.realpath(f"/proc/self/fd/{name}")
+                for name in os.listdir("/proc/self/fd")])
+
     def test_calls_of_several_datasets(self):
         """H5Dwrite_multi and H5Dread_multi; the second dataset has no filter."""
         field = smooth((64, 64, 64), "f4")

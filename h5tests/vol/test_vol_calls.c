@@ -507,12 +507,12 @@ use_file(int call)
     return result;
 }
 
-/* Whether a file exists, whether its info can be freed, and whether the filter
- * is available. */
+/* Whether a file exists, whether its info can be freed, whether it can be
+ * written, and whether the filter is available. */
 static bool
 is_of_no_file(const char *function)
 {
-    static const char *const functions[] = {"H5Idec_ref",
+    static const char *const functions[] = {"H5Idec_ref", "H5VLfile_get",
                                             "H5VLfree_connector_info",
                                             "H5Zfilter_avail", "H5Zregister"};
 
@@ -543,6 +543,26 @@ files_are_shared_through_mpi(void **state)
             calls->file.open("name", 1, H5P_FILE_ACCESS_DEFAULT, 5, NULL);
         assert_non_null(file);
         assert_int_equal(file->is_shared, cases[i].is_shared);
+        free_object(file);
+    }
+}
+
+static void
+file_that_is_open_for_reading_is_not_written(void **state)
+{
+    void *request = NULL;
+
+    (void)state;
+    for (int only_reads = 0; only_reads < 2; only_reads++) {
+        fake_below_reset();
+        fake_below.is_read_only = only_reads;
+        struct vol_object *file =
+            calls->file.open("name", 1, H5P_FILE_ACCESS_DEFAULT, 5, &request);
+        assert_non_null(file);
+        assert_int_equal(file->may_write, !only_reads);
+        assert_int_equal(vol_object_may_write(file, H5I_GROUP, 5), !only_reads);
+        file->fileno++;
+        assert_false(vol_object_may_write(file, H5I_GROUP, 5));
         free_object(file);
     }
 }
@@ -989,6 +1009,7 @@ main(void)
         CALL_TEST(wrapped_object_is_one_of_ours),
         CALL_TEST(connector_tells_of_itself_and_of_those_below),
         CALL_TEST(files_are_shared_through_mpi),
+        CALL_TEST(file_that_is_open_for_reading_is_not_written),
         CALL_TEST(failure_for_a_file_is_its_error),
         CALL_TEST(info_is_copied_compared_and_freed),
         CALL_TEST(info_of_a_text_is_its_text),

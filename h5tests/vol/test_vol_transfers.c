@@ -540,7 +540,9 @@ make_object(const struct trial *trial, hid_t id)
         .library = &fake_below.library,
         .vol = trial->scenario->how & ABOVE ? FAKE_ANOTHER : FAKE_NATIVE,
         .is_shared = trial->scenario->how & MPI,
-        .reads_together = trial->scenario->how & TOGETHER};
+        .reads_together = trial->scenario->how & TOGETHER,
+        .fileno = FAKE_FILENO,
+        .may_write = (trial->scenario->how & READ_ONLY) == 0};
 
     H5Iinc_ref(id);
     return vol_object_make(&like, fake_object_make(id));
@@ -752,7 +754,6 @@ prepare_below(const struct trial *trial, uint64_t fail_at)
     fake_below_reset();
     fake_below.library.major = trial->scenario->how & NEWER ? 2 : 1;
     fake_below.library.is_parallel = (trial->scenario->how & MPI) != 0;
-    fake_below.is_read_only = (trial->scenario->how & READ_ONLY) != 0;
     fake_below.fail_at = fail_at;
     for (size_t i = 0; i < trial->n && trial->scenario->writes; i++)
         fill_dataset(trial, trial->datasets[i]);

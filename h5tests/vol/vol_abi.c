@@ -51,8 +51,9 @@ static_assert(VOL_FILE_GET_OBJ_IDS == (int)H5VL_FILE_GET_OBJ_IDS, "");
 static_assert(VOL_FILE_GET_INTENT == (int)H5VL_FILE_GET_INTENT, "");
 static_assert(VOL_GROUP_MOUNT == (int)H5VL_GROUP_MOUNT, "");
 static_assert(VOL_LINK_CREATE_HARD == (int)H5VL_LINK_CREATE_HARD, "");
-static_assert(VOL_OBJECT_GET_FILE == (int)H5VL_OBJECT_GET_FILE, "");
 static_assert(VOL_OBJECT_GET_NAME == (int)H5VL_OBJECT_GET_NAME, "");
+static_assert(VOL_OBJECT_GET_INFO == (int)H5VL_OBJECT_GET_INFO, "");
+static_assert(VOL_OBJECT_INFO_BASIC == H5O_INFO_BASIC, "");
 static_assert(VOL_OBJECT_FLUSH == (int)H5VL_OBJECT_FLUSH, "");
 static_assert(VOL_OBJECT_REFRESH == (int)H5VL_OBJECT_REFRESH, "");
 static_assert(VOL_STATUS_IN_PROGRESS == (int)H5VL_REQUEST_STATUS_IN_PROGRESS,
@@ -99,8 +100,13 @@ SAME_PLACE(struct vol_object_get, args.name.buf, H5VL_object_get_args_t,
            args.get_name.buf);
 SAME_PLACE(struct vol_object_get, args.name.nbytes_ret, H5VL_object_get_args_t,
            args.get_name.name_len);
-SAME_PLACE(struct vol_object_get, args.file.file, H5VL_object_get_args_t,
-           args.get_file.file);
+SAME_PLACE(struct vol_object_get, args.info.fields, H5VL_object_get_args_t,
+           args.get_info.fields);
+SAME_PLACE(struct vol_object_get, args.info.info_ret, H5VL_object_get_args_t,
+           args.get_info.oinfo);
+SAME_SIZE(struct vol_object_info, H5O_info2_t);
+SAME_PLACE(struct vol_object_info, fileno, H5O_info2_t, fileno);
+SAME_PLACE(struct vol_object_info, nattributes, H5O_info2_t, num_attrs);
 SAME_SIZE(struct vol_chunk_storage_size,
           H5VL_native_dataset_get_chunk_storage_size_t);
 SAME_PLACE(struct vol_chunk_storage_size, nbytes_ret,
