@@ -111,14 +111,18 @@ vol_object_fileno(const struct vol_object *object, int type, hid_t dxpl,
     struct vol_object_get get_info = {VOL_OBJECT_GET_INFO,
                                       {.info = {VOL_OBJECT_INFO_BASIC, &info}}};
     struct vol_file_get get = {VOL_FILE_GET_FILENO, {.fileno_ret = fileno_ret}};
+    struct vol_state state;
 
     if (type == H5I_FILE)
         return get_of_file(object, &get, dxpl);
-    if (object->library->H5VLobject_get(object->under, &self, object->vol,
-                                        &get_info, dxpl, NULL) < 0)
+    if (!vol_state_open(object->library, &state))
         return false;
-    *fileno_ret = info.fileno;
-    return true;
+    const herr_t result = object->library->H5VLobject_get(
+        object->under, &self, object->vol, &get_info, dxpl, NULL);
+    vol_state_close(&state);
+    if (result >= 0)
+        *fileno_ret = info.fileno;
+    return result >= 0;
 }
 
 bool
