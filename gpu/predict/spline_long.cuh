@@ -301,7 +301,7 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
         const bool blends =
             blend && nodd_dims >= 1 && nodd_dims <= 2 && exists && run->blends;
         const struct turn<T> turn = {
-            *run, x, exists, exists &&ahead < shape.segment_npoints, blends,
+            *run, x, exists, (exists && ahead < shape.segment_npoints), blends,
                 neven + shape.nodd - 2 * x,
                 view.fine + run->fine_at + 2 * (uint64_t)x
         };
