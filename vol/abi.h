@@ -76,6 +76,9 @@ struct vol_file_specific {
     int op;
     union {
         struct {
+            int obj_type; /* H5I_type_t: H5Fflush takes any object of a file */
+        } flush;
+        struct {
             void **file;
         } reopen;
         struct { /* of is_accessible and of del */

@@ -442,7 +442,8 @@ file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
         return named_file_specific(__builtin_return_address(0), arguments, dxpl,
                                    req);
     const struct vol_object on = *(struct vol_object *)at;
-    if (op == VOL_FILE_FLUSH && vol_pending_settle(&on, H5I_FILE, dxpl) < 0)
+    if (op == VOL_FILE_FLUSH &&
+        vol_pending_settle(&on, arguments->args.flush.obj_type, dxpl) < 0)
         return -1;
     void *const other = arguments->args.is_equal.other;
     if (op == VOL_FILE_IS_EQUAL)

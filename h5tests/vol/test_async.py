@@ -319,6 +319,27 @@ class AsyncTest(unittest.TestCase):
                     self.assertLess(np.abs(target["d"][()] + field).max(), 0.1 ** 2)
         self.assertEqual(events.wait(), (0, False))
 
+    def check_on_disk(self, name, chunks):
+        raw = read_raw(self.path(name))
+        for _, chunk in chunks:
+            self.assertTrue(chunk in raw)  # assertIn would print both
+
+    def test_flush_of_an_object_writes_its_file(self):
+        field = make((64, 64, 64), 1)
+        chunks = self.write_plainly({"d": field})["d"]
+        events = Events()
+        with h5py.File(self.path("a.h5"), "w") as file:
+            dataset = create(file, "d", field)
+            group = file.create_group("group")
+            group.attrs["a"] = 1
+            for object_id in dataset.id, group.id, h5py.h5a.open(group.id, b"a"):
+                dataset[...] = 0 * field
+                file.flush()
+                events.write(dataset, field)
+                h5py.h5f.flush(object_id, h5py.h5f.SCOPE_LOCAL)
+                self.check_on_disk("a.h5", chunks)
+        self.assertEqual(events.wait(), (0, False))
+
     def test_cancelled_write_stores_nothing(self):
         events = Events()
         with h5py.File(self.path("a.h5"), "w") as file:
