@@ -77,6 +77,7 @@ struct vol_file_specific {
     union {
         struct {
             int obj_type; /* H5I_type_t: H5Fflush takes any object of a file */
+            int scope;    /* H5F_scope_t */
         } flush;
         struct {
             void **file;

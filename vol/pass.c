@@ -432,6 +432,17 @@ named_file_specific(const void *caller, struct vol_file_specific *arguments,
     return result;
 }
 
+/* A global flush also writes the files that are mounted on the object's file,
+ * or on which it is mounted. */
+static herr_t
+settle_flushed(const struct vol_object *on,
+               const struct vol_file_specific *arguments, hid_t dxpl)
+{
+    return arguments->args.flush.scope == H5F_SCOPE_GLOBAL
+               ? vol_pending_settle_files(on->library)
+               : vol_pending_settle(on, arguments->args.flush.obj_type, dxpl);
+}
+
 static herr_t
 file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
               void **req)
@@ -442,8 +453,7 @@ file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
         return named_file_specific(__builtin_return_address(0), arguments, dxpl,
                                    req);
     const struct vol_object on = *(struct vol_object *)at;
-    if (op == VOL_FILE_FLUSH &&
-        vol_pending_settle(&on, arguments->args.flush.obj_type, dxpl) < 0)
+    if (op == VOL_FILE_FLUSH && settle_flushed(&on, arguments, dxpl) < 0)
         return -1;
     void *const other = arguments->args.is_equal.other;
     if (op == VOL_FILE_IS_EQUAL)

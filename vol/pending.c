@@ -414,6 +414,15 @@ vol_pending_settle_all(const struct vol_library *library)
 }
 
 herr_t
+vol_pending_settle_files(const struct vol_library *library)
+{
+    const struct wanted wanted = {.library = library};
+
+    settle(&wanted);
+    return has_failed(&wanted, false) ? -1 : 0;
+}
+
+herr_t
 vol_pending_settle(const struct vol_object *object, int type, hid_t dxpl)
 {
     struct wanted wanted = {.library = object->library};

@@ -35,6 +35,9 @@ vol_pending_progress(const struct vol_library *library);
  * the object. */
 herr_t
 vol_pending_settle(const struct vol_object *object, int type, hid_t dxpl);
+/* As vol_pending_settle for all files. */
+herr_t
+vol_pending_settle_files(const struct vol_library *library);
 /* Only fails as vol_pending_settle does. */
 herr_t
 vol_pending_check(const struct vol_object *object, int type, hid_t dxpl);

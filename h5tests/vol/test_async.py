@@ -324,6 +324,24 @@ class AsyncTest(unittest.TestCase):
         for _, chunk in chunks:
             self.assertTrue(chunk in raw)  # assertIn would print both
 
+    def test_global_flush_writes_mounted_files(self):
+        field = make((64, 64, 64), 1)
+        chunks = self.write_plainly({"d": field})["d"]
+        events = Events()
+        for flushes_parent in True, False:
+            with h5py.File(self.path("a.h5"), "w") as parent, \
+                    h5py.File(self.path("b.h5"), "w") as child:
+                parent.create_group("child")
+                # Once it is mounted, names in the child start at the parent.
+                datasets = [create(file, "d", field) for file in (parent, child)]
+                h5py.h5f.mount(parent.id, b"child", child.id)
+                events.write(datasets[flushes_parent], field)
+                h5py.h5f.flush((child, parent)[flushes_parent].id,
+                               h5py.h5f.SCOPE_GLOBAL)
+                self.check_on_disk(("a.h5", "b.h5")[flushes_parent], chunks)
+                h5py.h5f.unmount(parent.id, b"child")
+            self.assertEqual(events.wait(), (0, False))
+
     def test_flush_of_an_object_writes_its_file(self):
         field = make((64, 64, 64), 1)
         chunks = self.write_plainly({"d": field})["d"]

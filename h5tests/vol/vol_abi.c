@@ -144,6 +144,8 @@ SAME_PLACE(struct vol_object_specific, op, H5VL_object_specific_args_t,
            op_type);
 SAME_PLACE(struct vol_file_specific, args.flush.obj_type,
            H5VL_file_specific_args_t, args.flush.obj_type);
+SAME_PLACE(struct vol_file_specific, args.flush.scope,
+           H5VL_file_specific_args_t, args.flush.scope);
 SAME_PLACE(struct vol_file_specific, args.reopen.file,
            H5VL_file_specific_args_t, args.reopen.file);
 SAME_PLACE(struct vol_file_specific, args.named.fapl, H5VL_file_specific_args_t,
