@@ -179,7 +179,6 @@ CLOSE(datatype_close)
 PASS_SETTLED(file_get, H5I_FILE,
              OP(vol_file_get) == VOL_FILE_GET_OBJ_COUNT ||
              OP(vol_file_get) == VOL_FILE_GET_OBJ_IDS)
-PASS_SETTLED(file_optional, H5I_FILE, true)
 
 MAKE_AT(group_create,
         (const char *name, hid_t lcpl, hid_t gcpl, hid_t gapl, hid_t dxpl),
@@ -250,6 +249,20 @@ static herr_t
 file_close(void *at, hid_t dxpl, void **req)
 {
     return vol_pending_close(at, H5I_FILE, dxpl, req);
+}
+
+/* H5Fget_info takes any object of a file, and only HDF5 knows which. */
+static herr_t
+file_optional(void *at, void *arguments, hid_t dxpl, void **req)
+{
+    const struct vol_object on = *(struct vol_object *)at;
+    if (vol_pending_settle_files(on.library) < 0)
+        return -1;
+    herr_t result =
+        on.library->H5VLfile_optional(on.under, on.vol, arguments, dxpl, req);
+
+    vol_object_take_request(&on, req);
+    return result;
 }
 
 static herr_t

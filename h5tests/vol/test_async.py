@@ -358,6 +358,18 @@ class AsyncTest(unittest.TestCase):
                 self.check_on_disk("a.h5", chunks)
         self.assertEqual(events.wait(), (0, False))
 
+    def test_information_on_a_file_comes_from_any_object(self):
+        field = make((64, 64, 64), 1)
+        events = Events()
+        info = ctypes.create_string_buffer(4096)  # more than H5F_info2_t
+        with h5py.File(self.path("a.h5"), "w") as file:
+            dataset = create(file, "d", field)
+            for object_id in file.id, dataset.id, file["/"].id:
+                events.write(dataset, field)
+                self.assertGreaterEqual(
+                    HDF5.H5Fget_info2(ID(object_id.id), info), 0)
+        self.assertEqual(events.wait(), (0, False))
+
     def test_cancelled_write_stores_nothing(self):
         events = Events()
         with h5py.File(self.path("a.h5"), "w") as file:
