@@ -20,6 +20,35 @@ prints_errors(const struct terp_host *host)
            (get_auto(H5E_DEFAULT, &print, &data) >= 0 && print != NULL);
 }
 
+/* HDF5 pushes nothing on a paused stack, but still takes a whole one in its
+ * place. Returns an empty stack where HDF5's is paused, else a negative number.
+ */
+static hid_t
+make_stack(const struct terp_host *host)
+{
+    herr_t (*is_paused)(hid_t, hbool_t *);
+    hid_t (*create)(void);
+    hbool_t paused = false;
+
+    return terp_host_find(host, "H5Eis_paused", &is_paused) &&
+                   terp_host_find(host, "H5Ecreate_stack", &create) &&
+                   is_paused(H5E_DEFAULT, &paused) >= 0 && paused
+               ? create()
+               : H5I_INVALID_HID;
+}
+
+/* Makes the stack, which is closed, the program's. */
+static void
+put_stack(const struct terp_host *host, hid_t stack)
+{
+    herr_t (*set)(hid_t), (*close_stack)(hid_t);
+
+    if ((!terp_host_find(host, "H5Eset_current_stack", &set) ||
+         set(stack) < 0) &&
+        terp_host_find(host, "H5Eclose_stack", &close_stack))
+        close_stack(stack);
+}
+
 bool
 terp_host_push(const struct terp_host *host, const char *file,
                const char *function, unsigned line, const char *minor,
@@ -37,9 +66,12 @@ terp_host_push(const struct terp_host *host, const char *file,
         !terp_host_find_id(host, minor, &minor_id))
         return false;
     /* Before the push, because old versions clear the stack here. */
-    bool is_printed = prints_errors(host);
-    ssize_t nbefore = count(H5E_DEFAULT);
-    push(H5E_DEFAULT, file, function, line, class_id, major_id, minor_id,
-         "H5Z-TERP: %s", text);
+    const bool is_printed = prints_errors(host);
+    const hid_t made = make_stack(host);
+    const ssize_t nbefore = made >= 0 ? 0 : count(H5E_DEFAULT);
+    push(made >= 0 ? made : H5E_DEFAULT, file, function, line, class_id,
+         major_id, minor_id, "H5Z-TERP: %s", text);
+    if (made >= 0)
+        put_stack(host, made);
     return is_printed && count(H5E_DEFAULT) > nbefore;
 }

@@ -58,9 +58,10 @@ terp_host_release(const struct terp_host *host, void *memory);
 
 /* Puts `text` on HDF5's error stack. `minor` is the variable of the minor
  * error, such as "H5E_CANTFILTER_g". Returns whether HDF5 will print the text:
- * false where the program has switched printing off, or where HDF5 has paused
- * the stack and drops the text. HDF5 1.14.5 to 2.0 pauses it in each call of a
- * filter, 2.2 where the reader has set a callback for failures. */
+ * false where the program has switched printing off, or where the text could
+ * not be put there. HDF5 1.14.5 to 2.0 pauses the stack in each call of a
+ * filter, 2.2 where the reader has set a callback for failures; the text then
+ * replaces the stack. */
 bool
 terp_host_push(const struct terp_host *host, const char *file,
                const char *function, unsigned line, const char *minor,

@@ -62,6 +62,17 @@ function(void);
 #define LATER_FUNCTIONS(X)
 #endif
 
+/* HDF5 pauses the error stack since 1.14.5 (errors.c). */
+#if H5_VERSION_GE(1, 14, 5)
+#define STACK_FUNCTIONS(X) \
+    X(H5Eclose_stack)      \
+    X(H5Ecreate_stack)     \
+    X(H5Eis_paused)        \
+    X(H5Eset_current_stack)
+#else
+#define STACK_FUNCTIONS(X)
+#endif
+
 #define VARIABLES(X)    \
     X(H5E_CANTFILTER_g) \
     X(H5E_ERR_CLS_g)    \
@@ -111,6 +122,7 @@ find_function(const char *name)
         return (function *)known;
     FUNCTIONS(FIND)
     LATER_FUNCTIONS(FIND)
+    STACK_FUNCTIONS(FIND)
 #undef FIND
     return NULL;
 }

@@ -57,7 +57,10 @@ static struct {
     bool prints, drops; /* with the values of fake_host.h */
     bool tells_members; /* has functions that only members need */
     int npushed, nclosed;
+    int nmade; /* errors on a stack that the plugin has made */
 } host;
+
+#define MADE_STACK ((hid_t)77)
 
 static void
 reset(void)
@@ -326,9 +329,42 @@ static herr_t
 push(hid_t stack, const char *file, const char *function, unsigned line,
      hid_t class_id, hid_t major, hid_t minor, const char *format, ...)
 {
-    (void)stack, (void)file, (void)function, (void)line, (void)class_id,
-        (void)major, (void)minor, (void)format;
-    host.npushed += !host.drops;
+    (void)file, (void)function, (void)line, (void)class_id, (void)major,
+        (void)minor, (void)format;
+    if (stack == MADE_STACK)
+        host.nmade++;
+    else
+        host.npushed += !host.drops;
+    return 0;
+}
+
+static herr_t
+is_paused(hid_t stack, hbool_t *paused)
+{
+    (void)stack;
+    *paused = host.drops;
+    return 0;
+}
+
+static hid_t
+create_stack(void)
+{
+    host.nmade = 0;
+    return MADE_STACK;
+}
+
+static herr_t
+set_stack(hid_t stack)
+{
+    assert_int_equal(stack, MADE_STACK);
+    host.npushed = host.nmade;
+    return 0;
+}
+
+static herr_t
+close_stack(hid_t stack)
+{
+    assert_int_equal(stack, MADE_STACK);
     return 0;
 }
 
@@ -399,6 +435,10 @@ static const struct {
     {"H5Pfill_value_defined", (any_function *)get_fill_status},
     {"H5Pget_fill_value", (any_function *)get_fill},
     {"H5Epush2", (any_function *)push},
+    {"H5Eis_paused", (any_function *)is_paused},
+    {"H5Ecreate_stack", (any_function *)create_stack},
+    {"H5Eset_current_stack", (any_function *)set_stack},
+    {"H5Eclose_stack", (any_function *)close_stack},
     {"H5Eget_num", (any_function *)count_errors},
     {"H5Eauto_is_v2", (any_function *)is_version_2},
     {"H5Eget_auto2", (any_function *)get_printer},
@@ -819,6 +859,9 @@ errors_are_shown_where_the_host_prints_them(void **state)
     static const char *const needed[] = {
         "H5Epush2",      "H5Eget_num",   "H5E_ERR_CLS_g",   "H5E_PLINE_g",
         "H5Eauto_is_v2", "H5Eget_auto2", "H5E_CANTFILTER_g"};
+    /* for a paused stack */
+    static const char *const whole[] = {"H5Eis_paused", "H5Ecreate_stack",
+                                        "H5Eset_current_stack"};
 
     (void)state;
     reset();
@@ -841,7 +884,14 @@ errors_are_shown_where_the_host_prints_them(void **state)
     assert_false(pushed());
     host.prints = true;
     host.drops = true;
-    assert_false(pushed());
+    for (size_t i = 0; i < COUNT(whole); i++) {
+        host.lacks = whole[i];
+        host.npushed = 0;
+        assert_false(pushed());
+    }
+    host.lacks = NULL;
+    assert_true(pushed());
+    assert_int_equal(host.npushed, 1);
 }
 
 /* The public header writes the words that the plugin reads. */
