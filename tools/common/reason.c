@@ -21,11 +21,19 @@ struct message {
     size_t cap;
 };
 
+static bool
+is_of_missing_filter(const char *text)
+{
+    return strncmp(text, "required filter ", 16) == 0;
+}
+
+/* Keeps the first message; but HDF5 1.14 first says that there is no plugin,
+ * and then of which filter. */
 static herr_t
 keep_first(unsigned n, const H5E_error2_t *error, void *context)
 {
     struct message *message = context;
-    if (n == 0 && error->desc != NULL)
+    if (error->desc != NULL && (n == 0 || is_of_missing_filter(error->desc)))
         snprintf(message->text, message->cap, "%s", error->desc);
     return 0;
 }
@@ -90,7 +98,7 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     char innermost[256];
 
     read_innermost(innermost, sizeof innermost);
-    if (strncmp(innermost, "required filter ", 16) == 0)
+    if (is_of_missing_filter(innermost))
         snprintf(text_ret, text_cap,
                  "%.150s; set HDF5_PLUGIN_PATH to the directory that holds it",
                  innermost);
