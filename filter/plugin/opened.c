@@ -1,8 +1,9 @@
 /* Asks HDF5 for its open datasets and the sizes of their chunks.
  *
- * HDF5's own connector answers from memory. Another connector might wait for
- * work of the very thread that called the filter, so its datasets are not asked
- * for anything. */
+ * HDF5's own connector answers from memory, or reads the file, for which it may
+ * wait for all processes that have the file open through MPI. Another connector
+ * might wait for work of the very thread that called the filter, so its
+ * datasets are not asked for anything. */
 #include "filter/plugin/opened.h"
 
 #include <stdatomic.h>
@@ -329,6 +330,21 @@ may_write_any(const struct terp_host *host)
     return may;
 }
 
+/* Whether files may be open through MPI. Then a request for a dataset's
+ * properties may wait for processes that have no chunk to decode
+ * (H5Pset_all_coll_metadata_ops). A program that holds a parallel HDF5 itself
+ * is taken for one that uses MPI. */
+static bool
+may_be_in_mpi(const struct terp_host *host)
+{
+    int (*is_initialized)(int *), flag = 0;
+
+    return terp_host_exports(host, "H5Pset_fapl_mpio") &&
+           (host->is_program ||
+            !terp_host_find(host, "MPI_Initialized", &is_initialized) ||
+            (is_initialized(&flag) == 0 && flag != 0));
+}
+
 /* ---- datasets that were checked ---- */
 
 /* Bounds the libhdf5 of one process whose checks are remembered: more than any
@@ -457,6 +473,12 @@ find_in_list(const struct terp_host *host, const struct list *list,
         if (last != NULL)
             atomic_store(last, 0);
         return TERP_OPENED_FITS;
+    }
+    if (words_agree && may_be_in_mpi(host)) {
+        if (last != NULL)
+            atomic_store(last,
+                         pack_checked(find_newest(list), *may_be_written));
+        return TERP_OPENED_UNKNOWN;
     }
     if (!find_functions(host, &calls))
         return TERP_OPENED_UNKNOWN;

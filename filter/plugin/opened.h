@@ -25,8 +25,9 @@ enum terp_opened {
  * filter gets them, have `chunk_nbytes`. *largest_nbytes_ret is the size of the
  * largest chunk of such a dataset; 0: none is known. `words_agree`: the
  * cd_values themselves tell the size `chunk_nbytes`; then only datasets that
- * were opened since the last call are checked. *may_be_written_ret: some open
- * file may be written, or HDF5 does not tell. Safe for threads. */
+ * were opened since the last call are checked, and none in a program that uses
+ * MPI. *may_be_written_ret: some open file may be written, or HDF5 does not
+ * tell. Safe for threads. */
 enum terp_opened
 terp_opened_find(const struct terp_host *host, bool words_agree,
                  size_t cd_nelmts, const unsigned *cd_values,
