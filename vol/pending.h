@@ -50,12 +50,12 @@ vol_pending_settle_all(const struct vol_library *library);
 bool
 vol_pending_has_closed_file(const struct vol_library *library);
 
-/* Closes a dataset or a file, later if something is pending for it: a file only
- * with `req`, since H5Fclose waits, and if the program has not opened it again,
- * because HDF5 closes one of several handles only while it has an id. The
- * object may be gone afterwards. Fails for a file also if a write failed for
- * which nobody waited; the file is then closed, and a second call frees the
- * object. */
+/* Closes a dataset or a file, and frees the object. A dataset with pending
+ * operations is closed later. So is a file with pending operations, if `req` is
+ * given and the program has opened the file once: HDF5 closes one of several
+ * handles only while the handle has an id. If a write to the file failed and
+ * the program has not waited for the write, the call closes the file, keeps the
+ * object and fails. A second call then frees the object. */
 herr_t
 vol_pending_close(struct vol_object *object, int type, hid_t dxpl, void **req);
 

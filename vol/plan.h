@@ -29,12 +29,11 @@ vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 void
 vol_plan_begin(const void *caller, struct vol_object *dataset, hid_t dxpl);
 
-/* What a transfer of the dataset may see of what is pending: nothing if terp
- * moves no transfer of it, under whatever handle. */
+/* The pending operations that a transfer of a dataset may see. */
 enum vol_sight {
-    VOL_SEES_NOTHING,
-    VOL_SEES_FILE,
-    VOL_SEES_ALL
+    VOL_SEES_NOTHING, /* terp moves no transfer of the dataset */
+    VOL_SEES_FILE,    /* operations of the dataset's file */
+    VOL_SEES_ALL      /* of all files: the dataset is virtual */
 };
 
 enum vol_sight

@@ -82,6 +82,13 @@ read_numbers(const struct terp_chunk *chunk, const void *values, uint64_t at,
     }
 }
 
+/* A declared fill value; NAN, which equals no value, without one. */
+static double
+declared(const struct terp_chunk *chunk, bool has_bits, uint64_t bits)
+{
+    return has_bits ? number_of(chunk->type, bits) : NAN;
+}
+
 /* The extremes of the finite values that are not fill values. */
 static enum terp_status
 find_extremes(const struct terp_coder *coder, const struct terp_params *params,
@@ -89,11 +96,9 @@ find_extremes(const struct terp_coder *coder, const struct terp_params *params,
               double *max_ret)
 {
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
-    const double fill =
-        params->has_fill ? number_of(chunk->type, params->fill_bits) : NAN;
-    const double missing = params->has_missing
-                               ? number_of(chunk->type, params->missing_bits)
-                               : NAN;
+    const double fill = declared(chunk, params->has_fill, params->fill_bits);
+    const double missing =
+        declared(chunk, params->has_missing, params->missing_bits);
     double numbers[BLOCK_NVALUES];
     struct terp_measure measure;
 
@@ -172,10 +177,10 @@ terp_limits_find(const struct terp_coder *coder,
     return st;
 }
 
-/* Whether a few values show that the chunk has no sign to keep, and therefore
- * no limits. Then the pass over all values that finds its extremes, which takes
- * longer than a GPU needs to encode it, can be left out. A usual fill value may
- * not be among the values that count. */
+/* Whether a few values show that the chunk has both signs. The encoder then
+ * keeps no sign and needs no limits. The search for the extremes of all values,
+ * which takes longer than a GPU needs to encode the chunk, is then left out. A
+ * usual fill value does not count as a sign. */
 static bool
 has_both_signs(const struct terp_params *params, const struct terp_chunk *chunk,
                const void *src)
@@ -188,11 +193,9 @@ has_both_signs(const struct terp_params *params, const struct terp_chunk *chunk,
     if (params->keep_sign != TERP_KEEP_SIGN_OF_CHUNK ||
         params->has_valid_range || stride == 0)
         return false;
-    const double fill =
-        params->has_fill ? number_of(chunk->type, params->fill_bits) : NAN;
-    const double missing = params->has_missing
-                               ? number_of(chunk->type, params->missing_bits)
-                               : NAN;
+    const double fill = declared(chunk, params->has_fill, params->fill_bits);
+    const double missing =
+        declared(chunk, params->has_missing, params->missing_bits);
     /* 37: positions differ along rows whose length divides the stride. */
     for (uint64_t i = 0; i < NSAMPLES && !(has_negative && has_positive); i++) {
         read_numbers(chunk, src, i * stride + i * 37 % stride, 1, &value);

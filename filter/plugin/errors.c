@@ -37,7 +37,7 @@ make_stack(const struct terp_host *host)
                : H5I_INVALID_HID;
 }
 
-/* Makes the stack, which is closed, the program's. */
+/* Replaces HDF5's error stack by `stack`, and closes `stack`. */
 static void
 put_stack(const struct terp_host *host, hid_t stack)
 {

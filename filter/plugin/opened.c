@@ -330,10 +330,10 @@ may_write_any(const struct terp_host *host)
     return may;
 }
 
-/* Whether files may be open through MPI. Then a request for a dataset's
- * properties may wait for processes that have no chunk to decode
- * (H5Pset_all_coll_metadata_ops). A program that holds a parallel HDF5 itself
- * is taken for one that uses MPI. */
+/* Whether files may be open through MPI. With H5Pset_all_coll_metadata_ops a
+ * request for a dataset's properties waits for all processes, but only
+ * processes that decode a chunk make it. A program that holds a parallel HDF5
+ * itself is taken for one that uses MPI. */
 static bool
 may_be_in_mpi(const struct terp_host *host)
 {

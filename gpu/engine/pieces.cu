@@ -146,28 +146,21 @@ copy_packed(struct terp_session *session, const struct copies *it,
     return st;
 }
 
-static enum terp_status
-copy_one_by_one(struct terp_session *session, const struct copies *it,
-                uint64_t first, uint64_t n)
-{
-    return cuda_session_do(session, "copying", [=](struct cuda_work &work) {
-        for (uint64_t i = first; i < first + n; i++)
-            work.copy(it->dst[i], it->src[i], it->nbytes[i]);
-    });
-}
-
+/* Copies small blocks together, and others, or all where memory is short, one
+ * by one. */
 static enum terp_status
 copy_all(struct terp_session *session, const struct copies *it)
 {
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0, n; st == TERP_OK && i < it->n; i += n) {
-        n = it->pinned == NULL ? 0 : count_packed(it, i);
-        st = n > 1 ? copy_packed(session, it, i, n) : TERP_ERR_MEMORY;
-        if (st == TERP_ERR_MEMORY) {
-            n = n > 1 ? n : it->pinned == NULL ? it->n : 1;
-            st = copy_one_by_one(session, it, i, n);
-        }
+        n = it->pinned == NULL ? it->n : count_packed(it, i);
+        n = n == 0 ? 1 : n;
+        st = it->pinned != NULL && n > 1 ? copy_packed(session, it, i, n)
+                                         : TERP_ERR_MEMORY;
+        if (st == TERP_ERR_MEMORY)
+            st = cuda_session_fetch(session, n, it->dst + i, it->src + i,
+                                    it->nbytes + i);
     }
     return st;
 }

@@ -163,7 +163,7 @@ table_function<decltype(terp_engine::allocate)> cuda_session_allocate;
 table_function<decltype(terp_engine::release)> cuda_session_release;
 table_function<decltype(terp_engine::copy)> cuda_session_copy;
 
-/* Copies n blocks to the host, and waits. */
+/* Copies n blocks, and waits. */
 enum terp_status
 cuda_session_fetch(struct terp_session *session, uint64_t n, void *const *dst,
                    const void *const *src, const uint64_t *nbytes);

@@ -67,8 +67,8 @@ struct cuda_integers {
     bool any;
 };
 
-/* encode: how far special values are written, and what has been found of them
- * (gpu/sections/specials_write.cu). */
+/* encode: the progress of gpu/sections/specials_write.cu, and its counts of
+ * special values. */
 struct cuda_specials {
     unsigned ntaken, nfinished;               /* shares of work */
     unsigned nsteps;                          /* steps that have ended */

@@ -4,10 +4,10 @@
  * these kernels end at once if there is nothing to do.
  *
  * A point reads up to eight points along each of its odd dimensions. A block
- * therefore walks along the slowest odd dimension of its rows, and the rows
- * that it makes at the same time are neighbours along the next odd dimension,
- * so that most of these points are in the multiprocessor's cache. Odd points of
- * a row read its even points through shared memory. Where points are blended,
+ * walks along the slowest odd dimension of its rows, and makes rows at the same
+ * time that are neighbours along the next odd dimension. Most points that a
+ * block reads are then in the multiprocessor's cache. Odd points of a row read
+ * its even points through shared memory. Where points are blended,
  * they read the *misses* instead: the differences between the even points and
  * their predictions by linear interpolation along the other odd dimensions. */
 #pragma once

@@ -59,8 +59,8 @@ struct read_runs {
 };
 
 /* Makes the words of the block's share of the mask; thread i has word i. `runs`
- * are those that the block has read last, since the next share needs them as
- * well. */
+ * holds the batch of runs that the block has read last. The next share may need
+ * the same batch. */
 static __device__ void
 fill_share(const struct cuda_batch &batch, const struct specials_view &view,
            struct read_runs &runs)

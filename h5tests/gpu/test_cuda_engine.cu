@@ -690,8 +690,9 @@ limit_of_memory_is_kept(void **state)
     engine->close(device);
 }
 
-/* Blocks of sizes from nothing to more than what is copied with others, at any
- * address, and of more bytes than pinned memory takes at a time. */
+/* Some blocks are empty, and some are too large to be copied together.
+ * Addresses have any alignment. All blocks exceed the pinned memory of one
+ * transfer. */
 static void
 many_blocks_are_copied(void **state)
 {

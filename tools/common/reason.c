@@ -27,8 +27,8 @@ is_of_missing_filter(const char *text)
     return strncmp(text, "required filter ", 16) == 0;
 }
 
-/* Keeps the first message; but HDF5 1.14 first says that there is no plugin,
- * and then of which filter. */
+/* Keeps the first message. Only a later message of HDF5 1.14 names a missing
+ * filter, so that message replaces the first. */
 static herr_t
 keep_first(unsigned n, const H5E_error2_t *error, void *context)
 {

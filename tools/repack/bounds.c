@@ -188,12 +188,6 @@ find_range(struct repack_job *job, struct repack_slab *slab)
     }
 }
 
-static void
-end_range(struct repack_job *job, struct repack_slab *slab)
-{
-    (void)job, (void)slab;
-}
-
 static bool
 finish_range(struct repack_job *job, struct repack_slab *slab)
 {
@@ -248,7 +242,7 @@ bool
 repack_find_bounds(struct repack_job *job)
 {
     static const struct repack_steps steps = {begin_range,  takes_range_parts,
-                                              find_range,   end_range,
+                                              find_range,   NULL,
                                               finish_range, add_absent};
     const struct repack_bound *bound = &job->object->plan.bound;
     bool ok = find_mask_fill(job);

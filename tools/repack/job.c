@@ -313,7 +313,8 @@ work_slab(void *arg, struct tool_work *work)
         work_parts(crew, slab);
     else if (slab->status == TERP_OK)
         work_part(crew, slab);
-    crew->steps->end(job, slab);
+    if (crew->steps->end != NULL)
+        crew->steps->end(job, slab);
 }
 
 /* Counts the values that were read. Where all values are read twice, each

@@ -93,9 +93,9 @@ repack_job_close(struct repack_job *job);
  * and `finish` for one slab after the other. Any thread calls the other three,
  * for several slabs at once: `takes_parts`, before the values are read, says
  * whether `work` may get them in parts; then `work`, for each part, and `end`.
- * A slab that has begun is ended and finished even after a failure. `absent`,
- * which may be NULL, replaces the steps for a slab without chunks and gets only
- * its box. */
+ * A slab that has begun is ended and finished even after a failure. `absent`
+ * replaces the steps for a slab without chunks and gets only its box. `end` and
+ * `absent` may be NULL. */
 struct repack_steps {
     bool (*begin)(struct repack_job *job, struct repack_slab *slab);
     bool (*takes_parts)(struct repack_job *job, struct repack_slab *slab);
