@@ -8,7 +8,7 @@ target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # HDF5 finds the plugin by its path; no test links it.
-foreach(name absent environment values pass pipeline errors members rewrite short)
+foreach(name absent environment values pass pipeline errors members rewrite short heap)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
@@ -23,6 +23,7 @@ if(TERP_SANITIZE MATCHES thread) # one thread; they take minutes
   endforeach()
 endif()
 target_sources(test_filter_environment PRIVATE support/environment.c)
+
 
 # The same tests with the filter linked into the program.
 terp_add_ctest(test_filter_short_linked filter/test_filter_short.c)

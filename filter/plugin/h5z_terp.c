@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <H5PLextern.h>
 
@@ -583,6 +584,30 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     return coded.chunk_nbytes;
 }
 
+/* Keeps the C library from returning memory to the system after each chunk.
+ * HDF5 and the filter allocate several buffers as large as a chunk, and release
+ * all of them. glibc then gives back the end of the heap if it is larger than a
+ * threshold, and the next chunk has a page fault for each 4 KiB. That took a
+ * sixth of the time of writing chunks of 1 MiB. glibc raises the threshold to
+ * twice the size of a large block that is released (mallopt(3),
+ * M_MMAP_THRESHOLD), so this function releases a block that nobody has touched.
+ * Sixteen times a chunk hold all buffers; glibc raises the threshold to 64 MiB
+ * at most. */
+static void
+keep_heap(size_t chunk_nbytes)
+{
+    static atomic_size_t kept_nbytes;
+    const size_t max_nbytes = ((size_t)32 << 20) - (64 << 10);
+    const size_t nbytes =
+        chunk_nbytes < max_nbytes / 8 ? 8 * chunk_nbytes : max_nbytes;
+
+    if (nbytes <= atomic_load(&kept_nbytes))
+        return;
+    atomic_store(&kept_nbytes, nbytes);
+    void *volatile block = malloc(nbytes); /* a compiler may not drop it */
+    free(block);
+}
+
 static size_t
 filter(unsigned flags, size_t cd_nelmts, const unsigned *cd_values,
        size_t nbytes, size_t *buf_size, void **buf)
@@ -596,6 +621,7 @@ filter(unsigned flags, size_t cd_nelmts, const unsigned *cd_values,
     else
         result = write_chunk(&call, flags, cd_nelmts, cd_values, nbytes,
                              buf_size, buf);
+    keep_heap(result > nbytes ? result : nbytes);
     terp_host_close(&call.host);
     return result;
 }
