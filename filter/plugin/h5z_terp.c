@@ -592,7 +592,10 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
  * twice the size of a large block that is released (mallopt(3),
  * M_MMAP_THRESHOLD), so this function releases a block that nobody has touched.
  * Sixteen times a chunk hold all buffers; glibc raises the threshold to 64 MiB
- * at most. */
+ * at most.
+ *
+ * Where HDF5 gets marks, chunks are hardly touched, and fresh memory is better:
+ * HDF5 asks for zeros, and the C library would have to clear used memory. */
 static void
 keep_heap(size_t chunk_nbytes)
 {
@@ -601,7 +604,7 @@ keep_heap(size_t chunk_nbytes)
     const size_t nbytes =
         chunk_nbytes < max_nbytes / 8 ? 8 * chunk_nbytes : max_nbytes;
 
-    if (nbytes <= atomic_load(&kept_nbytes))
+    if (nbytes <= atomic_load(&kept_nbytes) || terp_marks_offered() != NULL)
         return;
     atomic_store(&kept_nbytes, nbytes);
     void *volatile block = malloc(nbytes); /* a compiler may not drop it */
