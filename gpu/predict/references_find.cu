@@ -11,6 +11,9 @@
 #define NTHREADS 256
 #define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
 
+/* Values of a thread whose loads overlap. */
+#define NVALUES_AT_ONCE 4
+
 /* A chunk's values and how they are compared.
  * cpu/predict/references_search.c, find_words, does the same. */
 template <typename T> struct repeat_values {
@@ -70,12 +73,13 @@ template <typename T>
 static __device__ __forceinline__ bool
 is_usable(const struct repeat_values<T> &v, uint64_t i)
 {
-    const word_of<T> word = word_at(v, i);
+    const word_of<T> word = word_at(v, i), before = word_at(v, i - (i > 0));
+    /* All tests are made, so that loads of several points overlap. */
     bool usable =
-        word != 0 && word <= v.most && (i == 0 || word_at(v, i - 1) != word);
+        (word != 0) & (word <= v.most) & ((i == 0) | (before != word));
 
     for (int f = 0; f < 2; f++)
-        usable &= !(v.has_fill[f] && v.values[i] == v.fill[f]);
+        usable &= !(v.has_fill[f] & (v.values[i] == v.fill[f]));
     return usable;
 }
 
@@ -100,6 +104,18 @@ key_of_point(const struct repeat_values<T> &v,
     }
     *key_ret = key;
     return true;
+}
+
+/* The bit of a sample whose first word is that of point i. */
+template <typename T>
+static __device__ __forceinline__ unsigned
+first_bit_of(const struct repeat_values<T> &v, int near_nbits, uint64_t i)
+{
+    const uint64_t word = (uint64_t)word_at(v, i) >> near_nbits;
+    const uint32_t mixed =
+        ((uint32_t)word ^ (uint32_t)(word >> 32)) * 0x9E3779B1u;
+
+    return mixed >> (32 - REPEAT_FIRST_NBITS);
 }
 
 /* Returns the number of bits that are compared. */
@@ -138,9 +154,30 @@ __launch_bounds__(NTHREADS) clear_samples(const struct cuda_batch batch)
         words[i] = 0;
 }
 
+/* Calls visit(i) for each of a thread's values for which test(i) holds: of
+ * every gridDim.x * NTHREADS-th value. Several tests come first, so that their
+ * loads overlap. Test and Visit are lambdas. */
+template <typename Test, typename Visit>
+static __device__ __forceinline__ void
+for_values(uint64_t nvalues, Test test, Visit visit)
+{
+    const uint64_t step = (uint64_t)gridDim.x * NTHREADS;
+
+    for (uint64_t first = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         first < nvalues; first += NVALUES_AT_ONCE * step) {
+        unsigned passed = 0;
+#pragma unroll
+        for (unsigned k = 0; k < NVALUES_AT_ONCE; k++)
+            if (first + k * step < nvalues)
+                passed |= (unsigned)test(first + k * step) << k;
+        for (; passed != 0; passed &= passed - 1)
+            visit(first + (unsigned)(__ffs((int)passed) - 1) * step);
+    }
+}
+
 /* Counts the usable points. Grid: x = shares of values, y = chunks. A thread
- * takes every gridDim.x * NTHREADS-th value. No shared memory; warps add their
- * counts by atomics. */
+ * takes the values of for_values. No shared memory; warps add their counts by
+ * atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
@@ -152,9 +189,9 @@ __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
 
     if (!may_refer(batch, chunk))
         return;
-    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-         i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS)
-        n += is_usable(v, i);
+    for_values(
+        v.nvalues, [&](uint64_t i) { return is_usable(v, i); },
+        [&](uint64_t) { n++; });
     n = warp_sum(n);
     if (threadIdx.x % 32 == 0 && n > 0)
         atomicAdd(&samples_of(batch)->nusable, (unsigned long long)n);
@@ -189,6 +226,9 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
     __syncthreads();
     if (key_of_point(v, *samples, terp_reference_sample_at(v.nvalues, j), 1,
                      &key)) {
+        const unsigned first = first_bit_of(
+            v, samples->near_nbits, terp_reference_sample_at(v.nvalues, j));
+        atomicOr(&samples->is_first[first / 32], 1u << first % 32);
         samples->key[j] = key;
         atomicMax(&s_sample[terp_reference_slot(terp_reference_mixed(key))],
                   j + 1);
@@ -240,26 +280,38 @@ match_samples(const struct repeat_values<T> &v,
 }
 
 /* Compares all values with the samples; the last block of a chunk decides.
- * Grid: x = shares of values, y = chunks. A thread takes every gridDim.x *
- * NTHREADS-th value. Shared memory: the count of the last block. */
+ * Grid: x = shares of values, y = chunks. A thread takes the values of
+ * for_values. Shared memory: the bits of first words, and the count of the last
+ * block. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) match_all(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ unsigned s_nrepeated;
+    __shared__ uint32_t s_is_first[REPEAT_NFIRST / 32];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     struct cuda_repeat_samples *samples = samples_of(batch);
 
     if (__syncthreads_or(!may_refer(batch, chunk) || samples->nusable == 0))
         return;
-    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-         i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
-        match_samples(v, samples, i, 1);
-        if (!samples->lone)
-            match_samples(v, samples, i, -1);
-    }
+    for (unsigned i = threadIdx.x; i < REPEAT_NFIRST / 32; i += NTHREADS)
+        s_is_first[i] = samples->is_first[i];
+    __syncthreads();
+    const int near_nbits = samples->near_nbits;
+    const bool lone = samples->lone;
+    for_values(
+        v.nvalues,
+        [&](uint64_t i) {
+            const unsigned first = first_bit_of(v, near_nbits, i);
+            return s_is_first[first / 32] >> first % 32 & 1;
+        },
+        [&](uint64_t i) {
+            match_samples(v, samples, i, 1);
+            if (!lone)
+                match_samples(v, samples, i, -1);
+        });
     if (!is_last_block(&chunk.references_progress, gridDim.x))
         return;
     if (threadIdx.x == 0)

@@ -4,6 +4,10 @@
 
 #include "codec/model/reference_samples.h"
 
+/* Bits for first words: 64 for each sample. */
+#define REPEAT_FIRST_NBITS 16
+#define REPEAT_NFIRST (1u << REPEAT_FIRST_NBITS)
+
 struct cuda_repeat_samples {
     unsigned long long nusable;
     int near_nbits;
@@ -13,4 +17,6 @@ struct cuda_repeat_samples {
     /* Last sample of each slot, plus 1; 0: none. */
     uint16_t sample[TERP_REFERENCE_NSLOTS];
     uint32_t is_repeated[TERP_REFERENCE_NSLOTS / 32];
+    /* Bits of the first words of samples. Most points have the word of none. */
+    uint32_t is_first[REPEAT_NFIRST / 32];
 };
