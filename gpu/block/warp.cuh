@@ -40,6 +40,17 @@ warp_or(W value)
     return value;
 }
 
+/* The same of words, by one instruction where the device has it. */
+static __device__ __forceinline__ uint32_t
+warp_or(uint32_t value)
+{
+#if !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(FULL_WARP_MASK, value);
+#else
+    return warp_or<uint32_t>(value);
+#endif
+}
+
 static __device__ __forceinline__ uint32_t
 warp_min(uint32_t value)
 {

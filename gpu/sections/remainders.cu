@@ -1,8 +1,9 @@
 /* Writes and reads the section of remainders. The remainders of a tile of
  * points fill whole bytes, and where each tile's begin is found first. A block
- * has a tile; a warp has consecutive points of it, 32 at a time. */
+ * has a tile. Its warps load and store 32 consecutive points at a time; each of
+ * its threads codes consecutive points, and so few words of packed bits. */
+#include "gpu/block/concatenate.cuh"
 #include "gpu/block/load_bits.cuh"
-#include "gpu/block/put_bits.cuh"
 #include "gpu/block/sum.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/lossless.cuh"
@@ -12,9 +13,10 @@
 #define NTHREADS 256
 #define SUM_NTHREADS 1024
 #define NWARPS (NTHREADS / 32)
-#define NROUNDS (TERP_REMAINDERS_NVALUES / NTHREADS)
+#define NPOINTS (TERP_REMAINDERS_NVALUES / NTHREADS)
 static_assert(TERP_REMAINDERS_NVALUES == TERP_TILE_NSYMBOLS,
               "The region `remainders` has a number for each tile.");
+static_assert(32 % NPOINTS == 0, "The mask of a thread's points is in a word.");
 
 static __device__ __forceinline__ bool
 has_remainders(const struct cuda_chunk &chunk)
@@ -46,70 +48,21 @@ remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
             batch.nvalues};
 }
 
-/* decode: the integer of a point. */
-template <typename T>
-static __device__ __forceinline__ int_of<T>
-quant_at(const struct remainders_view<T> &view, uint64_t at)
+/* The word of a value (encode), or of an integer. */
+template <typename T, bool decode>
+static __device__ __forceinline__ word_of<T>
+word_at(const struct remainders_view<T> &view, uint64_t at)
 {
-    return (int_of<T>)(view.quants[at] + view.center);
+    return decode ? view.quants[at] + view.center : bits_of(view.values[at]);
 }
 
-/* The bits of a point's remainder: 0 for special points. An encoder also gets
- * the remainder. */
+/* The bits of the remainder of such a word. */
 template <typename T, bool decode>
 static __device__ __forceinline__ int
-nbits_at(const struct remainders_view<T> &view, uint64_t at,
-         word_of<T> *remainder_ret)
+nbits_of_word(word_of<T> word, const struct lossless_quants<T> &k)
 {
-    int_of<T> quant;
-    bool fits;
-
-    *remainder_ret = 0;
-    if (at >= view.nvalues || (view.mask != nullptr && is_set(view.mask, at)))
-        return 0;
-    if (decode)
-        quant = quant_at(view, at);
-    else
-        quant =
-            lossless_quant_of(view.values[at], view.k, remainder_ret, &fits);
-    return nbits_of_remainder<T>(quant, view.k);
-}
-
-/* A thread's first point of a tile; its points are 32 apart. */
-static __device__ __forceinline__ uint64_t
-first_of_thread(uint64_t tile)
-{
-    return tile * TERP_REMAINDERS_NVALUES + threadIdx.x / 32 * 32 * NROUNDS +
-           threadIdx.x % 32;
-}
-
-/* Finds the bits of each of the thread's points. Returns the sum of bits in the
- * warps before; *all_ret is the sum of all. All threads call it together, after
- * a barrier since its last call, as it overwrites s_warps. */
-template <typename T, bool decode>
-static __device__ __forceinline__ unsigned
-find_nbits(const struct remainders_view<T> &view, uint64_t tile,
-           int nbits[NROUNDS], unsigned s_warps[NWARPS], unsigned *all_ret)
-{
-    const uint64_t first = first_of_thread(tile);
-    unsigned sum = 0, before = 0, all = 0;
-
-#pragma unroll
-    for (unsigned k = 0; k < NROUNDS; k++) {
-        word_of<T> remainder;
-        nbits[k] = nbits_at<T, decode>(view, first + 32 * k, &remainder);
-        sum += (unsigned)nbits[k];
-    }
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0)
-        s_warps[threadIdx.x / 32] = sum;
-    __syncthreads();
-    for (unsigned warp = 0; warp < NWARPS; warp++) {
-        before += warp < threadIdx.x / 32 ? s_warps[warp] : 0;
-        all += s_warps[warp];
-    }
-    *all_ret = all;
-    return before;
+    return decode ? nbits_of_remainder<T>((int_of<T>)word, k)
+                  : (int)nbits_of_values_remainder(value_of_bits(word), k);
 }
 
 /* Finds the bytes of each tile's remainders. Grid: (some blocks, chunks).
@@ -125,12 +78,26 @@ __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
         return;
     const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
-        int nbits[NROUNDS];
-        unsigned all;
+        unsigned sum = 0;
+#pragma unroll
+        for (unsigned k = 0; k < NPOINTS; k++) {
+            const uint64_t at =
+                tile * TERP_REMAINDERS_NVALUES + k * NTHREADS + threadIdx.x;
+            if (at < view.nvalues &&
+                (view.mask == nullptr || !is_set(view.mask, at)))
+                sum += (unsigned)nbits_of_word<T, decode>(
+                    word_at<T, decode>(view, at), view.k);
+        }
+        sum = warp_sum(sum);
         __syncthreads();
-        find_nbits<T, decode>(view, tile, nbits, s_warps, &all);
-        if (threadIdx.x == 0)
-            view.begins[tile] = div_up(all, 8);
+        if (threadIdx.x % 32 == 0)
+            s_warps[threadIdx.x / 32] = sum;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (unsigned warp = 1; warp < NWARPS; warp++)
+                sum += s_warps[warp];
+            view.begins[tile] = div_up(sum, 8);
+        }
     }
 }
 
@@ -176,48 +143,151 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-template <typename T> struct remainders_shared {
+/* Shared memory of a block with a tile. A thread's points have a row, and a
+ * word more, so that threads use different banks. */
+template <typename T> struct tile_shared {
     unsigned warps[NWARPS];
-    uint32_t words[TERP_REMAINDERS_NVALUES * sizeof(T) / 4 + 1];
+    union {
+        word_of<T> points[NTHREADS][NPOINTS + 1];
+        uint32_t packed[TERP_REMAINDERS_NVALUES * sizeof(T) / 4 + 1];
+    };
 };
 
-/* Packs a tile's remainders in shared memory. Returns their bytes. Ends with a
- * barrier. */
+/* Where point k * NTHREADS + threadIdx.x of the tile is in shared memory. */
+template <typename T>
+static __device__ __forceinline__ word_of<T> *
+point_of_warp(struct tile_shared<T> *s, unsigned k)
+{
+    const unsigned point = k * NTHREADS + threadIdx.x;
+
+    return &s->points[point / NPOINTS][point % NPOINTS];
+}
+
+/* The bits of the remainder of the thread's point k: 0 for special points, and
+ * behind the array. `special`: a bit for each point of the thread. */
+template <typename T, bool decode>
+static __device__ __forceinline__ int
+nbits_of_point(const struct remainders_view<T> &view, uint64_t tile, unsigned k,
+               uint32_t special, word_of<T> word)
+{
+    const uint64_t at =
+        tile * TERP_REMAINDERS_NVALUES + threadIdx.x * NPOINTS + k;
+
+    return at < view.nvalues && (special >> k & 1) == 0
+               ? nbits_of_word<T, decode>(word, view.k)
+               : 0;
+}
+
+/* Where the bits of the thread's points begin in their tile, the sum of the
+ * tile's bits, and which of the points are special. */
+struct thread_points {
+    unsigned at, all;
+    uint32_t special;
+};
+
+/* Loads a tile to shared memory, and the thread's points from there to `own`.
+ * Begins and ends with a barrier. */
+template <typename T, bool decode>
+static __device__ __forceinline__ struct thread_points
+load_points(const struct remainders_view<T> &view, uint64_t tile,
+            struct tile_shared<T> *s, word_of<T> own[NPOINTS])
+{
+    const uint64_t begin = tile * TERP_REMAINDERS_NVALUES;
+    const uint64_t first = begin + threadIdx.x * NPOINTS;
+    struct thread_points points = {0, 0, 0};
+    unsigned nbits = 0;
+
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < NPOINTS; k++) {
+        const uint64_t at = begin + k * NTHREADS + threadIdx.x;
+        *point_of_warp(s, k) =
+            at < view.nvalues ? word_at<T, decode>(view, at) : 0;
+    }
+    __syncthreads();
+    if (view.mask != nullptr && first < view.nvalues)
+        points.special = view.mask[first / 32] >> first % 32;
+#pragma unroll
+    for (unsigned k = 0; k < NPOINTS; k++) {
+        own[k] = s->points[threadIdx.x][k];
+        nbits += (unsigned)nbits_of_point<T, decode>(view, tile, k,
+                                                     points.special, own[k]);
+    }
+    const unsigned sum = warp_inclusive_sum(nbits);
+    if (threadIdx.x % 32 == 31)
+        s->warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    points.at = sum - nbits;
+    for (unsigned warp = 0; warp < NWARPS; warp++) {
+        points.at += warp < threadIdx.x / 32 ? s->warps[warp] : 0;
+        points.all += s->warps[warp];
+    }
+    return points;
+}
+
+/* Packs numbers that follow each other; other threads pack those before and
+ * after them in the same words, which must be 0 before. */
+struct bit_packer {
+    uint32_t *s_words; /* the next word */
+    uint64_t bits;     /* that no word has yet */
+    int nbits;         /* below 32 */
+};
+
+/* Appends up to 32 bits. */
+static __device__ __forceinline__ void
+pack_bits(struct bit_packer *packer, uint32_t number, int nbits)
+{
+    packer->bits |= (uint64_t)number << packer->nbits;
+    packer->nbits += nbits;
+    if (packer->nbits >= 32) {
+        atomicOr(packer->s_words++, (uint32_t)packer->bits);
+        packer->bits >>= 32;
+        packer->nbits -= 32;
+    }
+}
+
+/* Packs a tile's remainders in shared memory. Returns their bytes. Begins and
+ * ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 pack_tile(const struct remainders_view<T> &view, uint64_t tile,
-          remainders_shared<T> *s)
+          struct tile_shared<T> *s)
 {
-    const uint64_t first = first_of_thread(tile);
-    int nbits[NROUNDS];
-    unsigned all;
+    word_of<T> own[NPOINTS];
+    const struct thread_points points =
+        load_points<T, false>(view, tile, s, own);
 
-    for (unsigned i = threadIdx.x; i < sizeof s->words / 4; i += NTHREADS)
-        s->words[i] = 0;
-    unsigned at = find_nbits<T, false>(view, tile, nbits, s->warps, &all);
-#pragma unroll
-    for (unsigned k = 0; k < NROUNDS; k++) {
-        const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
-        const unsigned own = at + sum - (unsigned)nbits[k];
-        word_of<T> remainder;
-        nbits_at<T, false>(view, first + 32 * k, &remainder);
-        put_bits(s->words, own, (uint32_t)remainder);
-        if constexpr (sizeof(T) == 8)
-            if (nbits[k] > 32)
-                put_bits(s->words, own + 32, (uint32_t)(remainder >> 32));
-        at += __shfl_sync(FULL_WARP_MASK, sum, 31);
-    }
+    for (unsigned i = threadIdx.x; i < div_up(points.all, 32); i += NTHREADS)
+        s->packed[i] = 0;
     __syncthreads();
-    return (unsigned)div_up(all, 8);
+    struct bit_packer packer = {&s->packed[points.at / 32], 0,
+                                (int)(points.at % 32)};
+#pragma unroll
+    for (unsigned k = 0; k < NPOINTS; k++) {
+        const int nbits =
+            nbits_of_point<T, false>(view, tile, k, points.special, own[k]);
+        const word_of<T> number =
+            nbits == 0 ? 0
+                       : remainder_of_value(value_of_bits(own[k]),
+                                            (word_of<T>)nbits, view.k);
+        pack_bits(&packer, (uint32_t)number, min(nbits, 32));
+        if constexpr (sizeof(T) == 8)
+            if (nbits > 32)
+                pack_bits(&packer, (uint32_t)(number >> 32), nbits - 32);
+    }
+    if ((uint32_t)packer.bits != 0)
+        atomicOr(packer.s_words, (uint32_t)packer.bits);
+    __syncthreads();
+    return (unsigned)div_up(points.all, 8);
 }
 
 /* Writes remainders. Grid: (some blocks, chunks). Blocks take tiles in turn.
- * Shared: the packed remainders of a tile, 16 or 32 KB. */
+ * Shared: a tile's values, then its packed remainders, 17 or 34 KB. */
 template <typename T>
 static __global__ void
-__launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS, 4) write_remainders(const struct cuda_batch batch)
 {
-    __shared__ remainders_shared<T> s;
+    __shared__ struct tile_shared<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk) || chunk.specials_end >= batch.raw_nbytes)
@@ -225,20 +295,20 @@ __launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
     const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.remainders_at;
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
-        __syncthreads();
         const unsigned nbytes = pack_tile(view, tile, &s);
-        for (unsigned i = threadIdx.x; i < nbytes; i += NTHREADS)
-            dst[view.begins[tile] + i] = ((const uint8_t *)s.words)[i];
+        copy_bytes(dst + view.begins[tile], (const uint8_t *)s.packed, nbytes,
+                   threadIdx.x, NTHREADS);
     }
 }
 
 /* Makes values of integers and remainders. Grid: (some blocks, chunks). Blocks
- * take tiles in turn. */
+ * take tiles in turn. Shared: a tile's integers, then its values, 17 or 34
+ * KB. */
 template <typename T>
 static __global__ void
-__launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS, 4) place_remainders(const struct cuda_batch batch)
 {
-    __shared__ unsigned s_warps[NWARPS];
+    __shared__ struct tile_shared<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk))
@@ -247,23 +317,28 @@ __launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
     const uint8_t *src = (const uint8_t *)chunk.src;
     T *values = (T *)chunk.dst;
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
-        const uint8_t *numbers = src + chunk.remainders_at + view.begins[tile];
-        int nbits[NROUNDS];
-        unsigned all;
-        __syncthreads();
-        unsigned at = find_nbits<T, true>(view, tile, nbits, s_warps, &all);
+        word_of<T> own[NPOINTS]; /* loaded again, to take fewer registers */
+        const struct thread_points points =
+            load_points<T, true>(view, tile, &s, own);
+        struct bit_stream stream =
+            bit_stream_at(src + chunk.remainders_at + view.begins[tile],
+                          points.at, src + chunk.src_nbytes);
 #pragma unroll
-        for (unsigned k = 0; k < NROUNDS; k++) {
-            const uint64_t point = first_of_thread(tile) + 32 * k;
-            const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
-            if (point < batch.nvalues)
-                values[point] = value_of_lossless<T>(
-                    quant_at(view, point),
-                    (word_of<T>)load_bits_by_words(
-                        numbers, at + sum - (unsigned)nbits[k], nbits[k],
-                        src + chunk.src_nbytes),
-                    view.k);
-            at += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        for (unsigned k = 0; k < NPOINTS; k++) {
+            word_of<T> *const point = &s.points[threadIdx.x][k];
+            const int nbits =
+                nbits_of_point<T, true>(view, tile, k, points.special, *point);
+            *point = bits_of(value_of_lossless<T>(
+                (int_of<T>)*point, take_number<word_of<T>>(&stream, nbits),
+                view.k));
+        }
+        __syncthreads();
+#pragma unroll
+        for (unsigned k = 0; k < NPOINTS; k++) {
+            const uint64_t to =
+                tile * TERP_REMAINDERS_NVALUES + k * NTHREADS + threadIdx.x;
+            if (to < batch.nvalues)
+                values[to] = value_of_bits(*point_of_warp(&s, k));
         }
     }
 }

@@ -4,6 +4,7 @@
  * differences have a warp for a group. */
 #include "gpu/sections/shifts.cuh"
 
+#include "gpu/block/concatenate.cuh"
 #include "gpu/block/load_bits.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/lossless_sample.cuh"
@@ -12,7 +13,6 @@
 #define NWARPS LORENZO_NWARPS
 #define PLACE_NTHREADS 1024
 #define LANE_NNUMBERS (TERP_SHIFT_GROUP_NVALUES / 32)
-static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 
 /* ---- writing ---- */
 
@@ -36,10 +36,20 @@ shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
 }
 
 template <typename T>
-static __device__ __forceinline__ int64_t
+static __device__ __forceinline__ int_of<T>
 difference_at(const struct shifts_view<T> &view, uint64_t rank)
 {
     return (int_of<T>)view.differences[rank];
+}
+
+/* The width of a difference (terp_width_of_difference). */
+template <typename T>
+static __device__ __forceinline__ int
+width_of(int_of<T> difference)
+{
+    const word_of<T> bits = (word_of<T>)difference;
+
+    return bit_width(difference < 0 ? 0 - bits : bits);
 }
 
 /* Whether storing the zeros of groups saves more bits than the zeros take. */
@@ -60,8 +70,9 @@ measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
 {
     const unsigned n = shift_group_nvalues(view.nvalid, group);
     const unsigned lane = threadIdx.x % 32;
-    int64_t own[LANE_NNUMBERS];
-    uint64_t all = 0, cost;
+    int_of<T> own[LANE_NNUMBERS];
+    word_of<T> all = 0;
+    uint64_t cost;
 
     for (unsigned i = lane; i < TERP_NWIDTHS; i += 32)
         s_counts[i] = 0;
@@ -69,7 +80,7 @@ measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
     for (unsigned i = 0; i < LANE_NNUMBERS; i++) {
         const uint64_t rank = group * TERP_SHIFT_GROUP_NVALUES + 32 * i + lane;
         own[i] = 32 * i + lane < n ? difference_at(view, rank) : 0;
-        all |= (uint64_t)own[i];
+        all |= (word_of<T>)own[i];
     }
     all = warp_or(all);
     const int nzeros = all == 0 || !has_zeros ? 0 : ctz_of(all);
@@ -77,8 +88,7 @@ measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
 #pragma unroll
     for (unsigned i = 0; i < LANE_NNUMBERS; i++)
         if (32 * i + lane < n)
-            atomicAdd(&s_counts[terp_width_of_difference(own[i] >> nzeros)],
-                      1u);
+            atomicAdd(&s_counts[width_of<T>(own[i] >> nzeros)], 1u);
     __syncwarp();
     for (unsigned i = lane; i < TERP_NWIDTHS; i += 32)
         s_short[i] = (uint16_t)s_counts[i];
@@ -123,15 +133,38 @@ __launch_bounds__(NTHREADS)
         atomicAdd(&chunk.zeros_saved, saved);
 }
 
-/* The code of a difference. *fits_ret: the code has a symbol. */
-static __device__ __forceinline__ int64_t
-code_of(int64_t difference, const struct shift_group &group, int max_code,
-        bool *fits_ret)
+/* terp_code_above_shift, terp_number_below_shift and terp_join_shift for
+ * differences of the type I. Its width is larger than any shift. */
+template <typename I>
+static __device__ __forceinline__ I
+code_above_shift(I difference, int shift)
 {
-    const int64_t code =
-        terp_code_above_shift(difference >> group.nzeros, group.shift);
+    return shift == 0 ? difference
+                      : (difference >> shift) + (difference >> (shift - 1) & 1);
+}
 
-    *fits_ret = code >= -max_code && code <= max_code;
+template <typename W>
+static __device__ __forceinline__ W
+number_below_shift(W difference, int shift)
+{
+    return (difference + ((W)1 << shift >> 1)) & (((W)1 << shift) - 1);
+}
+
+template <typename W>
+static __device__ __forceinline__ W
+join_shift(W code, W number, int shift)
+{
+    return (code << shift) + number - ((W)1 << shift >> 1);
+}
+
+/* The code of a difference. *fits_ret: the code has a symbol. */
+template <typename I>
+static __device__ __forceinline__ I
+code_of(I difference, const struct shift_group &group, bool *fits_ret)
+{
+    const I code = code_above_shift<I>(difference >> group.nzeros, group.shift);
+
+    *fits_ret = code >= -TERP_MAX_CODE && code <= TERP_MAX_CODE;
     return code;
 }
 
@@ -184,15 +217,15 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
         region<unsigned long long>(batch, batch.at.ranges);
     for_points(batch, valid_points_of(batch, chunk),
                [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
-                   int64_t code = 0;
+                   int_of<T> code = 0;
                    bool fits = true;
                    if (valid) {
-                       const int64_t difference = difference_at(view, rank);
+                       const int_of<T> difference = difference_at(view, rank);
                        code = code_of(
                            difference,
                            shift_group_of(
                                view.groups[rank / TERP_SHIFT_GROUP_NVALUES]),
-                           TERP_MAX_CODE, &fits);
+                           &fits);
                        if (!fits) {
                            atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
                            note_number(&chunk, true, zigzag(difference));
@@ -272,43 +305,74 @@ write_numbers(const uint64_t *groups, uint64_t ngroups, uint64_t first,
     bit_writer_end(&writer);
 }
 
+/* A group's numbers, packed: at most the bits of its differences. */
+template <typename T> struct packed_group {
+    word_of<T> numbers[TERP_SHIFT_GROUP_NVALUES];
+    uint32_t words[TERP_SHIFT_GROUP_NVALUES * sizeof(T) / 4 + 1];
+};
+
+/* Word i of numbers of `shift` bits that follow each other. */
+template <typename W>
+static __device__ __forceinline__ uint32_t
+word_of_numbers(const W numbers[TERP_SHIFT_GROUP_NVALUES], unsigned n,
+                unsigned shift, unsigned i)
+{
+    unsigned k = 32 * i / shift;
+    int at = (int)(k * shift) - (int)(32 * i);
+    uint32_t word = 0;
+
+    for (; at < 32 && k < n; k++, at += (int)shift)
+        word |=
+            at < 0 ? (uint32_t)(numbers[k] >> -at) : (uint32_t)numbers[k] << at;
+    return word;
+}
+
 /* A warp writes the numbers of a group: the bits of differences below their
- * codes. A lane has eight numbers, which take as many bytes as one number has
- * bits. */
+ * codes. `s` is the warp's own. */
 template <typename T>
 static __device__ __forceinline__ void
-write_group(const struct shifts_view<T> &view, uint64_t g, int max_code,
-            uint8_t *numbers)
+write_group(const struct shifts_view<T> &view, uint64_t g, uint8_t *numbers,
+            struct packed_group<T> *s)
 {
     const struct shift_group group = shift_group_of(view.groups[g]);
+    const unsigned shift = (unsigned)group.shift;
     const unsigned n = shift_group_nvalues(view.nvalid, g);
-    const unsigned first = threadIdx.x % 32 * LANE_NNUMBERS;
-    struct bit_writer writer = {numbers +
-                                    shift_group_begin(group, view.spans, g) +
-                                    threadIdx.x % 32 * (unsigned)group.shift,
-                                0, 0};
+    const unsigned nbytes = (n * shift + 7) / 8, lane = threadIdx.x % 32;
 
-    for (unsigned i = first; i < n && i < first + LANE_NNUMBERS; i++) {
-        const int64_t difference =
-            difference_at(view, g * TERP_SHIFT_GROUP_NVALUES + i);
+    if (shift == 0)
+        return;
+#pragma unroll
+    for (unsigned i = 0; i < LANE_NNUMBERS; i++) {
+        const unsigned at = 32 * i + lane;
+        if (at >= n)
+            break;
+        const int_of<T> difference =
+            difference_at(view, g * TERP_SHIFT_GROUP_NVALUES + at);
         bool fits;
-        (void)code_of(difference, group, max_code, &fits);
-        bit_writer_put(&writer,
-                       fits ? terp_number_below_shift(
-                                  difference >> group.nzeros, group.shift)
-                            : 0,
-                       group.shift);
+        (void)code_of(difference, group, &fits);
+        s->numbers[at] =
+            fits ? number_below_shift((word_of<T>)(difference >> group.nzeros),
+                                      group.shift)
+                 : 0;
     }
-    bit_writer_end(&writer);
+    __syncwarp();
+    for (unsigned i = lane; i < div_up(n * shift, 32); i += 32)
+        s->words[i] = word_of_numbers(s->numbers, n, shift, i);
+    __syncwarp();
+    copy_bytes(numbers + shift_group_begin(group, view.spans, g),
+               (const uint8_t *)s->words, nbytes, lane, 32);
+    __syncwarp(); /* the next group overwrites s */
 }
 
 /* Writes the section behind its first byte. Grid: (any number of blocks,
  * chunks). A thread takes the fields of eight groups in turn; then a warp takes
- * the numbers of groups in turn. */
+ * the numbers of groups in turn. Shared: 2 or 4 KB for each warp, synchronized
+ * within warps alone. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
 {
+    __shared__ struct packed_group<T> s_groups[NWARPS];
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const int width = terp_shift_nbits(sizeof(T));
     uint8_t *dst = (uint8_t *)chunk.dst;
@@ -330,7 +394,8 @@ __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
     }
     for (uint64_t g = warp_of_chunk<NWARPS>(); g < view.ngroups;
          g += warps_of_chunk<NWARPS>())
-        write_group(view, g, TERP_MAX_CODE, dst + chunk.shifts_at);
+        write_group(view, g, dst + chunk.shifts_at,
+                    &s_groups[threadIdx.x / 32]);
 }
 
 static unsigned
@@ -372,6 +437,25 @@ cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- reading ---- */
 
+/* The group of a lane's last point. Its next point, 32 ranks later, mostly has
+ * the same. */
+#define NO_GROUP UINT64_MAX
+struct kept_group {
+    uint64_t g;
+    struct shift_group group;
+};
+
+/* Loads the group of a rank, unless it is kept. Returns whether it did. */
+static __device__ __forceinline__ bool
+keep_group(struct kept_group *kept, uint64_t rank, const uint64_t *groups)
+{
+    if (kept->g == rank / TERP_SHIFT_GROUP_NVALUES)
+        return false;
+    kept->g = rank / TERP_SHIFT_GROUP_NVALUES;
+    kept->group = shift_group_of(groups[kept->g]);
+    return true;
+}
+
 /* Writes differences to `work`, where integers will be. Special points and
  * escapes get arbitrary values. Grid: (any number of blocks, chunks). A warp
  * takes segments in turn. */
@@ -389,21 +473,25 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
     const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     const uint8_t *numbers = (const uint8_t *)chunk.src + chunk.shifts_at;
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
-    for_points(batch, valid_points_of(batch, chunk),
-               [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
-                   const uint64_t g = rank / TERP_SHIFT_GROUP_NVALUES;
-                   if (!valid)
-                       return;
-                   const struct shift_group group = shift_group_of(groups[g]);
-                   const int64_t code = (int64_t)symbols[tiled] - TERP_RADIUS;
-                   const uint64_t number = load_bits_by_words(
-                       numbers + shift_group_begin(group, spans, g),
-                       rank % TERP_SHIFT_GROUP_NVALUES * (unsigned)group.shift,
-                       group.shift, end);
-                   quants[at] =
-                       (word_of<T>)(terp_join_shift(code, number, group.shift)
-                                    << group.nzeros);
-               });
+    struct kept_group kept = {NO_GROUP, {}};
+    struct packed_words from = {};
+    for_points(
+        batch, valid_points_of(batch, chunk),
+        [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
+            if (!valid)
+                return;
+            if (keep_group(&kept, rank, groups))
+                from = packed_words_at(
+                    numbers + shift_group_begin(kept.group, spans, kept.g),
+                    end);
+            const int shift = kept.group.shift;
+            const word_of<T> code = (word_of<T>)symbols[tiled] - TERP_RADIUS;
+            const word_of<T> number = load_number<word_of<T>>(
+                from,
+                (unsigned)rank % TERP_SHIFT_GROUP_NVALUES * (unsigned)shift,
+                shift);
+            quants[at] = join_shift(code, number, shift) << kept.group.nzeros;
+        });
 }
 
 cudaError_t

@@ -172,39 +172,48 @@ __match_any_sync(unsigned mask, T value, emulator_place place = emulator_here())
     return mine.lanes;
 }
 
+/* Gives the warp's threads `all`, joined with the values of all of them. */
+template <typename Join>
+unsigned
+emulator_reduce(const char *name, unsigned mask, emulator_place place,
+                unsigned value, unsigned all, Join join)
+{
+    emulator_check_mask(mask, place);
+    emulator_meet(EMULATOR_WARP, name, place, value,
+                  [&](unsigned **items, unsigned n) {
+                      for (unsigned i = 0; i < n; i++)
+                          if (items[i] != nullptr)
+                              all = join(all, *items[i]);
+                      for (unsigned i = 0; i < n; i++)
+                          if (items[i] != nullptr)
+                              *items[i] = all;
+                  });
+    return value;
+}
+
 inline unsigned
 __reduce_add_sync(unsigned mask, unsigned value,
                   emulator_place place = emulator_here())
 {
-    emulator_check_mask(mask, place);
-    emulator_meet(EMULATOR_WARP, "__reduce_add_sync", place, value,
-                  [](unsigned **items, unsigned n) {
-                      unsigned sum = 0;
-                      for (unsigned i = 0; i < n; i++)
-                          sum += items[i] != nullptr ? *items[i] : 0;
-                      for (unsigned i = 0; i < n; i++)
-                          if (items[i] != nullptr)
-                              *items[i] = sum;
-                  });
-    return value;
+    return emulator_reduce("__reduce_add_sync", mask, place, value, 0,
+                           [](unsigned a, unsigned b) { return a + b; });
 }
 
 inline unsigned
 __reduce_min_sync(unsigned mask, unsigned value,
                   emulator_place place = emulator_here())
 {
-    emulator_check_mask(mask, place);
-    emulator_meet(EMULATOR_WARP, "__reduce_min_sync", place, value,
-                  [](unsigned **items, unsigned n) {
-                      unsigned least = 0xFFFFFFFF;
-                      for (unsigned i = 0; i < n; i++)
-                          if (items[i] != nullptr && *items[i] < least)
-                              least = *items[i];
-                      for (unsigned i = 0; i < n; i++)
-                          if (items[i] != nullptr)
-                              *items[i] = least;
-                  });
-    return value;
+    return emulator_reduce(
+        "__reduce_min_sync", mask, place, value, 0xFFFFFFFF,
+        [](unsigned a, unsigned b) { return a < b ? a : b; });
+}
+
+inline unsigned
+__reduce_or_sync(unsigned mask, unsigned value,
+                 emulator_place place = emulator_here())
+{
+    return emulator_reduce("__reduce_or_sync", mask, place, value, 0,
+                           [](unsigned a, unsigned b) { return a | b; });
 }
 
 /* Atomics on integers of 32 and 64 bits; each returns the old value. */
