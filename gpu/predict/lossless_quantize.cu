@@ -21,6 +21,8 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
     struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
     const unsigned lane = threadIdx.x % 32;
+    const uint64_t step = (uint64_t)gridDim.x * NTHREADS;
+    uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
     unsigned nunpredictable = 0;
 
     if (!chunk_is_lossless(chunk))
@@ -33,8 +35,17 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
-    for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-         at - lane < end; at += (uint64_t)gridDim.x * NTHREADS) {
+    if (!has_specials && lossless_fits_all(k)) {
+        for (; at - lane < end; at += step) {
+            if (at < batch.nvalues)
+                quants[at] =
+                    (word_of<T>)lossless_integer_of(values[at], k) - center;
+            if (lane == 0)
+                mask[at / 32] = 0;
+        }
+        return;
+    }
+    for (; at - lane < end; at += step) {
         bool special = false, miss = false;
         if (at < batch.nvalues) {
             const T value = values[at];
