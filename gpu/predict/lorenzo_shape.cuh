@@ -424,8 +424,9 @@ sum_in_row(const struct terp_layout *layout, const struct segment &segment,
 
 /* Turns the sum of each segment or stretch into the sum of all before it in the
  * same row or line. A warp handles a row or line, and blocks take rows in
- * turns.
- */
+ * turns. A lane loads several sums at a time: an array of one row has one warp,
+ * which would wait for each load. */
+#define SCAN_NTURNS 16
 template <typename W>
 static __device__ __forceinline__ void
 scan_sums(uint64_t nrows, uint64_t nsegments, W *all_sums)
@@ -436,13 +437,25 @@ scan_sums(uint64_t nrows, uint64_t nsegments, W *all_sums)
          row += warps_of_chunk<LORENZO_NWARPS>()) {
         W *sums = all_sums + row * nsegments;
         W carry = 0;
-        for (uint64_t first = 0; first < nsegments; first += 32) {
-            const bool exists = first + lane < nsegments;
-            const W own = exists ? sums[first + lane] : 0;
-            const W sum = warp_inclusive_sum(own);
-            if (exists)
-                sums[first + lane] = carry + sum - own;
-            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        for (uint64_t first = 0; first < nsegments; first += SCAN_NTURNS * 32) {
+            W own[SCAN_NTURNS];
+#pragma unroll
+            for (unsigned k = 0; k < SCAN_NTURNS; k++) {
+                const uint64_t i = first + 32 * k + lane;
+                if (i - lane >= nsegments)
+                    break;
+                own[k] = i < nsegments ? sums[i] : 0;
+            }
+#pragma unroll
+            for (unsigned k = 0; k < SCAN_NTURNS; k++) {
+                const uint64_t i = first + 32 * k + lane;
+                if (i - lane >= nsegments)
+                    break;
+                const W sum = warp_inclusive_sum(own[k]);
+                if (i < nsegments)
+                    sums[i] = carry + sum - own[k];
+                carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
+            }
         }
     }
 }
