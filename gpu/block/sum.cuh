@@ -11,7 +11,7 @@
 
 /* Calls put(i, get(0) + ... + get(i - 1)) for each i below n. Returns the sum
  * of all numbers. n is the same in all threads. For each i the same thread
- * calls get(i), twice, and put(i), so put may overwrite what get reads. */
+ * calls get(i) and then put(i), so put may overwrite what get reads. */
 template <unsigned NTHREADS, typename Get, typename Put>
 static __device__ __forceinline__ uint64_t
 sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
@@ -23,17 +23,22 @@ sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
     for (uint64_t first = 0; first < n;
          first += NTHREADS * NUMBERS_PER_THREAD) {
         const uint64_t own = first + threadIdx.x * NUMBERS_PER_THREAD;
-        const uint64_t stop = min_u64(n, own + NUMBERS_PER_THREAD);
+        uint64_t number[NUMBERS_PER_THREAD];
         unsigned long long sum = 0, before, all;
-        for (uint64_t i = own; i < stop; i++)
-            sum += get(i);
+#pragma unroll
+        for (unsigned i = 0; i < NUMBERS_PER_THREAD; i++)
+            number[i] = own + i < n ? get(own + i) : 0;
+#pragma unroll
+        for (unsigned i = 0; i < NUMBERS_PER_THREAD; i++)
+            sum += number[i];
         __syncthreads(); /* s_scan may be used again */
         before = scan_block(s_scan, sum, &all);
         before += end;
-        for (uint64_t i = own; i < stop; i++) {
-            const uint64_t number = get(i);
-            put(i, before);
-            before += number;
+#pragma unroll
+        for (unsigned i = 0; i < NUMBERS_PER_THREAD; i++) {
+            if (own + i < n)
+                put(own + i, before);
+            before += number[i];
         }
         end += all;
     }

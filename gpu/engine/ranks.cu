@@ -10,6 +10,7 @@
 #include "gpu/engine/session.cuh"
 
 #define NTHREADS 256
+#define COUNT_NTHREADS 1024 /* a lone chunk has one block */
 
 /* ---- samples ---- */
 
@@ -27,19 +28,19 @@ struct sampling {
 
 /* A block counts the samples of a chunk. Grid: chunks. */
 static __global__ void
-__launch_bounds__(NTHREADS) count_samples(const struct sampling it)
+__launch_bounds__(COUNT_NTHREADS) count_samples(const struct sampling it)
 {
     begin_kernel();
     const uint64_t nslots = UINT64_C(1) << it.slots_nbits;
     uint64_t *keys = it.keys + blockIdx.x * it.nsamples;
     unsigned *slots = it.slots + blockIdx.x * nslots;
 
-    for (uint64_t i = threadIdx.x; i < it.nsamples; i += NTHREADS)
+    for (uint64_t i = threadIdx.x; i < it.nsamples; i += COUNT_NTHREADS)
         keys[i] = terp_ranks_sampled_key(&it.chunk, it.src[blockIdx.x],
                                          it.nvalues, i);
     __syncthreads();
     const struct key_counts own =
-        count_keys<NTHREADS>(keys, it.nsamples, slots, it.slots_nbits);
+        count_keys<COUNT_NTHREADS>(keys, it.nsamples, slots, it.slots_nbits);
     atomicAdd(&it.counts[blockIdx.x].ndistinct, own.ndistinct);
     atomicAdd(&it.counts[blockIdx.x].nrepeated, own.nrepeated);
 }
@@ -74,7 +75,7 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
     const auto count = [&](cuda_work &work) {
         work.copy(memory.at + src_at, src, n * sizeof *src);
         work.zero(it.counts, slots_at - counts_at + slots_nbytes);
-        work.run(count_samples, dim3((unsigned)n), NTHREADS, it);
+        work.run(count_samples, dim3((unsigned)n), COUNT_NTHREADS, it);
         work.copy(counts, it.counts, n * sizeof *counts);
     };
     const auto fetch = [&](cuda_work &work) {
