@@ -1,6 +1,6 @@
 /* Decides by a sample of rows whether the columns of a table differ so much
  * that separate streams may be smaller. The decisions use integers only, so all
- * engines decide alike. doc/design/11-lossless.md, "Columns". */
+ * engines decide alike. doc/design/06-lossless.md, "Columns". */
 #pragma once
 
 #include "codec/format/bytes.h"

@@ -1,6 +1,6 @@
 /* Finds the step of a chunk whose values are integers times a step: decimals,
  * scaled integers, times. The search uses plain operations of double without
- * libm, so all engines decide alike. doc/design/11-lossless.md, "Grids". */
+ * libm, so all engines decide alike. doc/design/06-lossless.md, "Grids". */
 #pragma once
 
 #include "codec/model/ranks.h"

@@ -1,6 +1,6 @@
 /* Whether values are about as large as the values a fixed distance before them:
  * the rows of a matrix that has a block for each atom, say. Nothing else tells
- * such values, whose mantissas are noise. doc/design/11-lossless.md,
+ * such values, whose mantissas are noise. doc/design/06-lossless.md,
  * "Repeats". */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Whether methods of lossless coding may pay under a bound above 0, too:
  * references, if many values of a chunk repeat others, and the lossless
- * predictor, if the bound is tiny. doc/design/11-lossless.md, "Under bounds
+ * predictor, if the bound is tiny. doc/design/06-lossless.md, "Under bounds
  * above 0". */
 #pragma once
 

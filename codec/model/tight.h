@@ -1,6 +1,6 @@
 /* Whether a lossless stream may take less than one under a tight bound. A
  * sample tells; the decision uses plain operations of double, so all engines
- * decide alike. doc/design/11-lossless.md, "Under bounds above 0". */
+ * decide alike. doc/design/06-lossless.md, "Under bounds above 0". */
 #pragma once
 
 #include "codec/model/grid.h"

@@ -1,6 +1,6 @@
 /* Runs a call of the CUDA engine in batches. A call from host memory uploads
  * the next batch and downloads the last one while the kernels of a batch run.
- * doc/design/06-cuda-engine.md. */
+ * doc/design/10-cuda-engine.md. */
 #include "gpu/engine/call.cuh"
 
 #include "codec/format/types.h"

@@ -1,5 +1,5 @@
 /* An unfinished file: a command writes it under another name, and renames it
- * when it is complete. doc/design/08-tools.md explains the name. */
+ * when it is complete. doc/design/12-tools.md explains the name. */
 #pragma once
 
 #include <stdbool.h>

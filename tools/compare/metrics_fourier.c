@@ -1,7 +1,7 @@
 /* terp compare --metrics: the power spectra of a dataset, its copy and the
  * errors. The transform is
  * implemented here because FFTW's licence (GPL) or pocketfft's language (C++)
- * would bind the whole tool: doc/design/08-tools.md. */
+ * would bind the whole tool: doc/design/12-tools.md. */
 #include <math.h>
 #include <stdlib.h>
 
