@@ -548,7 +548,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 
 /* TERP_ENGINE_AUTO uses the device for calls with at least this many bytes of
  * values in host memory. It is the smallest measured size, and the device was
- * faster even there (doc/design/10-cuda-engine.md, "Figures").
+ * faster even there (doc/design/10-cuda-engine.md, "Limits of the speed").
  * codec/api/context.c depends on it. */
 #define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 14)
 

@@ -246,7 +246,7 @@ find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
 }
 
 /* Keeps hot loops out of line: in their caller, gcc 12 spills their registers
- * (doc/design/12-version-1.md). */
+ * (bench/results/notes/2026-11-28-version-1.md, "What checks cost"). */
 #define APART static __attribute__((noinline))
 
 /* Finds the groups of points [begin, end) of a class, taken as one sequence.
