@@ -103,57 +103,6 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
 
 /* ---- rows of chunks, on the host ---- */
 
-/* A row of a chunk, and where it is in the array. */
-struct row {
-    uint64_t begin[TERP_ARRAY_MAX_RANK]; /* the chunk's first value */
-    uint64_t index[TERP_ARRAY_MAX_RANK]; /* of the row in the chunk */
-    uint64_t at;      /* index of its first value in the array */
-    uint64_t nvalues; /* in the array, unless the row is beyond its end */
-};
-
-/* Finds row `number` of a chunk. */
-static void
-find_row(const struct terp_array *array, uint64_t chunk, uint64_t number,
-         struct row *row)
-{
-    const int last = array->rank - 1;
-
-    row->at = 0;
-    for (int d = last; d >= 0; d--) {
-        const uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
-        row->begin[d] = chunk % nchunks * array->chunk[d];
-        row->index[d] = d == last ? 0 : number % array->chunk[d];
-        row->at += (row->begin[d] + row->index[d]) * array->stride[d];
-        chunk /= nchunks;
-        number /= d == last ? 1 : array->chunk[d];
-    }
-    row->nvalues =
-        min_u64(array->chunk[last], array->dims[last] - row->begin[last]);
-}
-
-static uint64_t
-row_ninside(const struct terp_array *array, const struct row *row)
-{
-    for (int d = 0; d < array->rank - 1; d++)
-        if (row->begin[d] + row->index[d] >= array->dims[d])
-            return 0;
-    return row->nvalues;
-}
-
-/* Without the divisions of find_row, which take longer than a short row's copy.
- */
-static void
-next_row(const struct terp_array *array, struct row *row)
-{
-    for (int d = array->rank - 2; d >= 0; d--) {
-        row->at += array->stride[d];
-        if (++row->index[d] < array->chunk[d])
-            return;
-        row->at -= array->chunk[d] * array->stride[d];
-        row->index[d] = 0;
-    }
-}
-
 /* Copies between the array at `values` and chunks. The first of `values` has
  * index `values_at` in the array. */
 struct move {
@@ -164,32 +113,61 @@ struct move {
     uint64_t values_at;
 };
 
-/* Rows [begin, end) of a chunk, whose number is relative to move->first. */
+/* Copies a row of a chunk, of which the first `ninside` values lie in the array
+ * at index `at`. */
+static void
+move_row(const struct move *move, uint64_t at, uint64_t ninside, uint8_t *row)
+{
+    const struct terp_array *array = move->array;
+    const size_t nbytes = array->value_nbytes;
+
+    if (ninside > 0) {
+        uint8_t *values = move->values + (at - move->values_at) * nbytes;
+        if (move->gather)
+            memcpy(row, values, ninside * nbytes);
+        else
+            memcpy(values, row, ninside * nbytes);
+    }
+    if (move->gather)
+        for (uint64_t i = ninside; i < array->chunk[array->rank - 1]; i++)
+            memcpy(row + i * nbytes, array->pad, nbytes);
+}
+
+/* Copies rows [begin, end) of a chunk, whose number is relative to move->first.
+ * The rows along the second to last dimension are a run. terp_array_row finds
+ * only the first row of a run, because its divisions take longer than the copy
+ * of a short row. */
 static void
 move_rows(const struct move *move, uint64_t chunk, uint64_t begin, uint64_t end)
 {
     const struct terp_array *array = move->array;
-    const uint64_t row_nvalues = array->chunk[array->rank - 1];
-    const size_t nbytes = array->value_nbytes;
-    uint8_t *at = move->chunks + (chunk * terp_array_chunk_nvalues(array) +
-                                  begin * row_nvalues) *
-                                     nbytes;
-    struct row row;
+    const int last = array->rank - 1;
+    const uint64_t number = move->first + chunk;
+    const uint64_t row_nbytes = array->chunk[last] * array->value_nbytes;
+    uint64_t run_nrows = 1, run_ninside = 1, stride = 0;
+    uint8_t *row =
+        move->chunks +
+        chunk * terp_array_chunk_nvalues(array) * array->value_nbytes +
+        begin * row_nbytes;
 
-    find_row(array, move->first + chunk, begin, &row);
-    for (uint64_t i = begin; i < end; i++) {
-        const uint64_t inside = row_ninside(array, &row);
-        uint8_t *values =
-            inside == 0 ? NULL
-                        : move->values + (row.at - move->values_at) * nbytes;
-        if (inside > 0 && move->gather)
-            memcpy(at, values, inside * nbytes);
-        else if (inside > 0)
-            memcpy(values, at, inside * nbytes);
-        for (uint64_t j = inside; move->gather && j < row_nvalues; j++)
-            memcpy(at + j * nbytes, array->pad, nbytes);
-        at += row_nvalues * nbytes;
-        next_row(array, &row);
+    if (last > 0) {
+        const int d = last - 1;
+        const uint64_t at =
+            number / div_up(array->dims[last], array->chunk[last]) %
+            div_up(array->dims[d], array->chunk[d]) * array->chunk[d];
+        run_nrows = array->chunk[d];
+        run_ninside = array->dims[d] - at;
+        stride = array->stride[d];
+    }
+    for (uint64_t i = begin; i < end;) {
+        uint64_t at;
+        const uint64_t ninside = terp_array_row(array, number, i, &at);
+        uint64_t index = i % run_nrows;
+        for (; index < run_nrows && i < end; index++, i++) {
+            move_row(move, at, index < run_ninside ? ninside : 0, row);
+            at += stride;
+            row += row_nbytes;
+        }
     }
 }
 
