@@ -47,7 +47,7 @@ struct list {
 };
 
 /* A type, and where it stands. */
-struct place {
+struct field {
     hid_t type;
     uint32_t at;
     uint32_t hash; /* of the path so far */
@@ -134,29 +134,29 @@ add_leaf(struct list *list, const struct terp_member *member, uint32_t at,
 }
 
 static bool
-add_number(struct list *list, const struct place *place,
+add_number(struct list *list, const struct field *field,
            const struct terp_number *number)
 {
     const struct terp_member member = {.type = number->type,
                                        .big_endian = number->big_endian,
-                                       .rule = place->rule};
+                                       .rule = field->rule};
 
-    return add_leaf(list, &member, place->at, terp_member_nbytes(&member));
+    return add_leaf(list, &member, field->at, terp_member_nbytes(&member));
 }
 
 /* Adds the values of a type that is no number. */
 static bool
-add_bytes(struct list *list, const struct place *place)
+add_bytes(struct list *list, const struct field *field)
 {
     const struct terp_member member = {.type = TERP_BYTES};
-    const size_t nbytes = list->calls.get_size(place->type);
+    const size_t nbytes = list->calls.get_size(field->type);
 
     return nbytes <= UINT32_MAX &&
-           add_leaf(list, &member, place->at, (uint32_t)nbytes);
+           add_leaf(list, &member, field->at, (uint32_t)nbytes);
 }
 
 static bool
-add_type(struct list *list, const struct place *place);
+add_type(struct list *list, const struct field *field);
 
 /* The rule for a path; the rule around it if there is none. */
 static int
@@ -171,25 +171,25 @@ find_rule(struct list *list, uint32_t hash, int around)
 }
 
 static bool
-add_compound(struct list *list, const struct place *place)
+add_compound(struct list *list, const struct field *field)
 {
     const struct calls *calls = &list->calls;
-    const int nmembers = calls->count_members(place->type);
+    const int nmembers = calls->count_members(field->type);
     bool ok = nmembers > 0;
 
     for (unsigned i = 0; ok && i < (unsigned)nmembers; i++) {
-        char *name = calls->get_name(place->type, i);
-        const size_t at = calls->get_offset(place->type, i);
-        struct place inner = {.type = calls->get_member(place->type, i),
-                              .hash = place->hash,
-                              .depth = place->depth + 1};
-        ok = name != NULL && inner.type >= 0 && at <= UINT32_MAX - place->at;
+        char *name = calls->get_name(field->type, i);
+        const size_t at = calls->get_offset(field->type, i);
+        struct field inner = {.type = calls->get_member(field->type, i),
+                              .hash = field->hash,
+                              .depth = field->depth + 1};
+        ok = name != NULL && inner.type >= 0 && at <= UINT32_MAX - field->at;
         if (ok) {
-            if (place->hash != TERP_CD_HASH_BEGIN)
+            if (field->hash != TERP_CD_HASH_BEGIN)
                 inner.hash = terp_cd_hash(inner.hash, ".");
             inner.hash = terp_cd_hash(inner.hash, name);
-            inner.rule = find_rule(list, inner.hash, place->rule);
-            inner.at = place->at + (uint32_t)at;
+            inner.rule = find_rule(list, inner.hash, field->rule);
+            inner.at = field->at + (uint32_t)at;
             ok = add_type(list, &inner);
         }
         if (name != NULL)
@@ -228,11 +228,11 @@ read_array(const struct calls *calls, hid_t type, struct terp_member *member)
 
 /* Adds the elements of an array one by one. */
 static bool
-add_elements(struct list *list, const struct place *place, hid_t base,
+add_elements(struct list *list, const struct field *field, hid_t base,
              uint32_t n)
 {
     const size_t nbytes = list->calls.get_size(base);
-    struct place element = *place;
+    struct field element = *field;
     bool ok = nbytes > 0 && nbytes <= UINT32_MAX / n;
 
     element.type = base;
@@ -245,13 +245,13 @@ add_elements(struct list *list, const struct place *place, hid_t base,
 }
 
 static bool
-add_array(struct list *list, const struct place *place)
+add_array(struct list *list, const struct field *field)
 {
     const struct calls *calls = &list->calls;
-    struct terp_member member = {.rule = place->rule};
+    struct terp_member member = {.rule = field->rule};
     struct terp_number number;
-    const uint32_t n = read_array(calls, place->type, &member);
-    const hid_t base = n > 0 ? calls->get_super(place->type) : -1;
+    const uint32_t n = read_array(calls, field->type, &member);
+    const hid_t base = n > 0 ? calls->get_super(field->type) : -1;
     bool ok = false;
 
     if (base < 0)
@@ -260,13 +260,13 @@ add_array(struct list *list, const struct place *place)
     case NUMBER:
         member.type = number.type;
         member.big_endian = number.big_endian;
-        ok = add_leaf(list, &member, place->at, terp_member_nbytes(&member));
+        ok = add_leaf(list, &member, field->at, terp_member_nbytes(&member));
         break;
     case NESTED:
-        ok = add_elements(list, place, base, n);
+        ok = add_elements(list, field, base, n);
         break;
     case BYTES:
-        ok = add_bytes(list, place);
+        ok = add_bytes(list, field);
         break;
     default:
         break;
@@ -277,21 +277,21 @@ add_array(struct list *list, const struct place *place)
 
 /* False if terp does not code the type, or the list is full. */
 static bool
-add_type(struct list *list, const struct place *place)
+add_type(struct list *list, const struct field *field)
 {
     struct terp_number number;
 
-    if (place->depth > MAX_DEPTH)
+    if (field->depth > MAX_DEPTH)
         return false;
-    switch (kind_of(list, place->type, &number)) {
+    switch (kind_of(list, field->type, &number)) {
     case NUMBER:
-        return add_number(list, place, &number);
+        return add_number(list, field, &number);
     case NESTED:
-        return list->calls.get_class(place->type) == H5T_ARRAY
-                   ? add_array(list, place)
-                   : add_compound(list, place);
+        return list->calls.get_class(field->type) == H5T_ARRAY
+                   ? add_array(list, field)
+                   : add_compound(list, field);
     case BYTES:
-        return add_bytes(list, place);
+        return add_bytes(list, field);
     default:
         return false;
     }
@@ -366,7 +366,7 @@ terp_members_read(const struct terp_host *host, hid_t type, struct terp_cd *cd,
                   bool *unmatched_ret)
 {
     struct list list = {.host = host, .cd = cd};
-    const struct place whole = {.type = type, .hash = TERP_CD_HASH_BEGIN};
+    const struct field whole = {.type = type, .hash = TERP_CD_HASH_BEGIN};
     bool ok = false;
 
     memset(&cd->compound, 0, sizeof cd->compound);

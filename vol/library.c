@@ -105,11 +105,11 @@ static const struct vol_library *
 open_locked(const struct terp_host *host, const void *caller, bool says)
 {
     struct vol_library library = {.base = base_of(caller)};
-    struct vol_library *place = find(library.base);
+    struct vol_library *slot = find(library.base);
     unsigned minor, release;
 
     const char *missing = find_functions(host, &library);
-    if (missing == NULL && place == NULL && nlibraries == MAX_NLIBRARIES)
+    if (missing == NULL && slot == NULL && nlibraries == MAX_NLIBRARIES)
         missing = "space for another libhdf5";
     if (missing != NULL && says)
         say_missing(host, missing);
@@ -122,19 +122,19 @@ open_locked(const struct terp_host *host, const void *caller, bool says)
     library.native =
         library.H5get_libversion(&library.major, &minor, &release) < 0
             ? H5I_INVALID_HID
-        : place != NULL && is_native(&library, place->native)
-            ? place->native
+        : slot != NULL && is_native(&library, slot->native)
+            ? slot->native
             : library.H5VLget_connector_id_by_value(VOL_NATIVE_VALUE);
     library.H5Eset_current_stack(errors);
     if (library.native < 0)
         return NULL;
-    bool is_new = place == NULL;
+    bool is_new = slot == NULL;
     if (is_new)
-        place = &libraries[nlibraries];
-    *place = library;
+        slot = &libraries[nlibraries];
+    *slot = library;
     if (is_new)
         atomic_fetch_add(&nlibraries, 1);
-    return place;
+    return slot;
 }
 
 static const struct vol_library *

@@ -466,11 +466,11 @@ static const struct vol_library *watched[MAX_NWATCHED];
 static void
 close_library(void *at)
 {
-    const struct vol_library **place = at;
+    const struct vol_library **slot = at;
 
-    vol_pending_settle_all(*place);
+    vol_pending_settle_all(*slot);
     pthread_mutex_lock(&lock);
-    *place = NULL;
+    *slot = NULL;
     pthread_mutex_unlock(&lock);
 }
 
@@ -481,7 +481,7 @@ static void
 watch(const void *caller, const struct vol_library *library)
 {
     herr_t (*at_close)(void (*)(void *), void *);
-    const struct vol_library **place = NULL;
+    const struct vol_library **slot = NULL;
     struct terp_host host;
     bool is_watched = false;
 
@@ -489,16 +489,16 @@ watch(const void *caller, const struct vol_library *library)
     for (int i = 0; i < MAX_NWATCHED; i++) {
         is_watched |= watched[i] == library;
         if (watched[i] == NULL)
-            place = &watched[i];
+            slot = &watched[i];
     }
-    if (!is_watched && place != NULL)
-        *place = library;
+    if (!is_watched && slot != NULL)
+        *slot = library;
     pthread_mutex_unlock(&lock);
-    if (is_watched || place == NULL)
+    if (is_watched || slot == NULL)
         return;
     terp_host_open(caller, &host);
     if (terp_host_find(&host, "H5atclose", &at_close))
-        (void)at_close(close_library, (void *)place);
+        (void)at_close(close_library, (void *)slot);
     terp_host_close(&host);
 }
 

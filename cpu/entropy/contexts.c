@@ -1,5 +1,5 @@
 /* Sorts a level's symbols by context, and restores their order. Contexts follow
- * from the symbols of coarser levels. Workers take pieces of the level twice:
+ * from the symbols of coarser levels. Workers take ranges of the level twice:
  * first they find and count contexts, then they move symbols. */
 #include "cpu/entropy/contexts.h"
 
@@ -140,7 +140,7 @@ struct sort {
     uint16_t *to;
     bool restore; /* from context order to level order; else the reverse */
     uint64_t npieces;
-    struct piece *pieces;
+    struct slab_range *ranges;
 };
 
 /* A group g is stored as g * GROUP_UNIT: the shift of byte g in a word of eight
@@ -149,7 +149,7 @@ struct sort {
 _Static_assert(GROUP_UNIT == sizeof(uint64_t), "A group has a word.");
 
 /* Slabs of a class that one worker handles. */
-struct piece {
+struct slab_range {
     unsigned odd;
     uint64_t first, end;
     /* Of each group: first the number of points, then the place in context
@@ -168,14 +168,14 @@ boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
     terp_cpu_boxes_make(sort->layout, extent, boxes);
 }
 
-/* Lists the level's pieces; classes and slabs are in tile order. */
+/* Lists the level's ranges; classes and slabs are in tile order. */
 static enum terp_status
 make_pieces(struct sort *sort)
 {
     struct cpu_boxes boxes;
 
     sort->npieces = 0;
-    sort->pieces = NULL;
+    sort->ranges = NULL;
     for (int pass = 0;; pass++) {
         uint64_t n = 0;
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
@@ -185,14 +185,14 @@ make_pieces(struct sort *sort)
             uint64_t step = PIECE_NSYMBOLS / (boxes.slab_nsymbols + 1) + 1;
             for (uint64_t slab = 0; slab < nslabs; slab += step, n++)
                 if (pass == 1)
-                    sort->pieces[n] = (struct piece){
+                    sort->ranges[n] = (struct slab_range){
                         odd, slab, min_u64(slab + step, nslabs), {0}};
         }
         if (pass == 1)
             return TERP_OK;
         sort->npieces = n;
-        sort->pieces = malloc((n + 1) * sizeof *sort->pieces);
-        if (sort->pieces == NULL)
+        sort->ranges = malloc((n + 1) * sizeof *sort->ranges);
+        if (sort->ranges == NULL)
             return TERP_ERR_MEMORY;
     }
 }
@@ -435,17 +435,17 @@ static void
 mark_piece(void *arg, uint64_t p)
 {
     const struct sort *sort = arg;
-    struct piece *piece = &sort->pieces[p];
+    struct slab_range *range = &sort->ranges[p];
     struct cpu_boxes boxes;
-    boxes_of_class(sort, piece->odd, &boxes);
-    uint64_t begin = cpu_slab_begin(&boxes, piece->first);
-    uint64_t stop = cpu_slab_begin(&boxes, piece->end);
+    boxes_of_class(sort, range->odd, &boxes);
+    uint64_t begin = cpu_slab_begin(&boxes, range->first);
+    uint64_t stop = cpu_slab_begin(&boxes, range->end);
     uint8_t *groups =
-        sort->groups + sort->layout->level[sort->l].class_at[piece->odd];
-    mark_points(sort->weights, piece->odd, begin, stop, groups);
+        sort->groups + sort->layout->level[sort->l].class_at[range->odd];
+    mark_points(sort->weights, range->odd, begin, stop, groups);
     if (sort->mask != NULL)
-        mark_specials(sort, piece->odd, begin, stop, groups);
-    count_groups(groups + begin, stop - begin, piece->at);
+        mark_specials(sort, range->odd, begin, stop, groups);
+    count_groups(groups + begin, stop - begin, range->at);
 }
 
 /* ---- between level order and context order ---- */
@@ -644,16 +644,16 @@ static void
 move_piece(void *arg, uint64_t p)
 {
     const struct sort *sort = arg;
-    const struct piece *piece = &sort->pieces[p];
-    uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
+    const struct slab_range *range = &sort->ranges[p];
+    uint64_t class_at = sort->layout->level[sort->l].class_at[range->odd];
     struct cpu_boxes boxes;
     struct move m = {.groups = sort->groups + class_at,
                      .from = sort->from + (sort->restore ? 0 : class_at),
                      .to = sort->to + (sort->restore ? class_at : 0)};
     m.in_levels = sort->restore ? m.to : m.from;
-    memcpy(m.at, piece->at, sizeof m.at);
-    boxes_of_class(sort, piece->odd, &boxes);
-    for (uint64_t slab = piece->first; slab < piece->end; slab++) {
+    memcpy(m.at, range->at, sizeof m.at);
+    boxes_of_class(sort, range->odd, &boxes);
+    for (uint64_t slab = range->first; slab < range->end; slab++) {
         if (sort->restore && sort->mask != NULL)
             cpu_slab_walk(&boxes, slab, fetch_row, restore_masked_row, &m);
         else if (sort->restore)
@@ -678,13 +678,13 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
     uint64_t next = even_nvalues(sort->layout, sort->l);
     for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t p = 0; p < sort->npieces; p++) {
-            uint64_t n = sort->pieces[p].at[c];
-            sort->pieces[p].at[c] = next;
+            uint64_t n = sort->ranges[p].at[c];
+            sort->ranges[p].at[c] = next;
             next += n;
         }
     }
     terp_cpu_pool_each(pool, move_piece, sort, sort->npieces, 2);
-    free(sort->pieces);
+    free(sort->ranges);
     return TERP_OK;
 }
 

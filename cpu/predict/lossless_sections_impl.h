@@ -6,25 +6,25 @@
 #define GROUP TERP_SHIFT_GROUP_NVALUES
 
 static void
-gather(const void *quants_in, const uint64_t *places, uint64_t n,
+gather(const void *quants_in, const uint64_t *positions, uint64_t n,
        void *differences_ret)
 {
     const INT *quants = quants_in;
     INT *restrict differences = differences_ret;
 
     for (uint64_t i = 0; i < n; i++)
-        differences[i] = quants[places[i]];
+        differences[i] = quants[positions[i]];
 }
 
 static void
-scatter(const void *differences_in, const uint64_t *places, uint64_t n,
+scatter(const void *differences_in, const uint64_t *positions, uint64_t n,
         void *quants_ret)
 {
     const INT *differences = differences_in;
     INT *restrict quants = quants_ret;
 
     for (uint64_t i = 0; i < n; i++)
-        quants[places[i]] = differences[i];
+        quants[positions[i]] = differences[i];
 }
 
 /* The widths of differences, terp_width_of_difference. */

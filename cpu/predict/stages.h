@@ -391,10 +391,10 @@ struct cpu_stages {
 
     /* `gather` copies the differences at `n` positions out of `quants`;
      * `scatter` copies differences to these positions. */
-    void (*gather)(const void *quants, const uint64_t *places, uint64_t n,
+    void (*gather)(const void *quants, const uint64_t *positions, uint64_t n,
                    void *differences_ret);
-    void (*scatter)(const void *differences, const uint64_t *places, uint64_t n,
-                    void *quants);
+    void (*scatter)(const void *differences, const uint64_t *positions,
+                    uint64_t n, void *quants);
 
     /* Groups of `n` differences, at most TERP_SHIFT_GROUP_NVALUES.
      * `split_shift` chooses a group's zeros, if it may have them, and its

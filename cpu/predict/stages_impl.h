@@ -369,61 +369,62 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
         predict_points(form, b, stride, step, n, sums, share, pred);
 }
 
-/* The place of a run: the coordinates of its row, its brick at index
+/* The position of a run: the coordinates of its row, its brick at index
  * TERP_NDIMS, and its number in the row. */
-struct place {
+struct run_position {
     uint64_t row, run_in_row;
     uint64_t at[TERP_NDIMS + 1];
 };
 
-static struct place
-find_place(const struct cpu_class *cls, uint64_t index)
+static struct run_position
+find_position(const struct cpu_class *cls, uint64_t index)
 {
-    struct place place = {.row = index / cls->nruns_per_row,
-                          .run_in_row = index % cls->nruns_per_row};
-    uint64_t left = place.row;
+    struct run_position position = {.row = index / cls->nruns_per_row,
+                                    .run_in_row = index % cls->nruns_per_row};
+    uint64_t left = position.row;
 
     for (int d = 1; d < TERP_NDIMS; d++) {
-        place.at[d] = left % cls->extent[d];
+        position.at[d] = left % cls->extent[d];
         left /= cls->extent[d];
     }
-    place.at[TERP_NDIMS] = left;
-    return place;
+    position.at[TERP_NDIMS] = left;
+    return position;
 }
 
-/* Advances to the next run, without a division. The run at `place` covers
+/* Advances to the next run, without a division. The run at `position` covers
  * `nrows` rows. */
 static void
-advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
+advance(const struct cpu_class *cls, uint64_t nrows,
+        struct run_position *position)
 {
-    if (++place->run_in_row < cls->nruns_per_row)
+    if (++position->run_in_row < cls->nruns_per_row)
         return;
-    place->run_in_row = 0;
-    place->row += nrows;
-    place->at[1] += nrows;
+    position->run_in_row = 0;
+    position->row += nrows;
+    position->at[1] += nrows;
     for (int d = 1; d < TERP_NDIMS; d++) {
-        if (place->at[d] < cls->extent[d])
+        if (position->at[d] < cls->extent[d])
             return;
-        place->at[d] = 0;
-        place->at[d + 1]++;
+        position->at[d] = 0;
+        position->at[d + 1]++;
     }
 }
 
 /* Advances by as many runs as lie before `step`, without a division. */
 static void
-advance_by(const struct cpu_class *cls, const struct place *step,
-           struct place *place)
+advance_by(const struct cpu_class *cls, const struct run_position *step,
+           struct run_position *position)
 {
-    place->run_in_row += step->run_in_row;
-    bool carry = place->run_in_row >= cls->nruns_per_row;
-    place->run_in_row -= carry ? cls->nruns_per_row : 0;
-    place->row += step->row + carry;
+    position->run_in_row += step->run_in_row;
+    bool carry = position->run_in_row >= cls->nruns_per_row;
+    position->run_in_row -= carry ? cls->nruns_per_row : 0;
+    position->row += step->row + carry;
     for (int d = 1; d < TERP_NDIMS; d++) {
-        place->at[d] += step->at[d] + carry;
-        carry = place->at[d] >= cls->extent[d];
-        place->at[d] -= carry ? cls->extent[d] : 0;
+        position->at[d] += step->at[d] + carry;
+        carry = position->at[d] >= cls->extent[d];
+        position->at[d] -= carry ? cls->extent[d] : 0;
     }
-    place->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
+    position->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
 }
 
 /* A run of a row, or of several rows that are predicted alike, and its
@@ -451,14 +452,14 @@ struct run {
 
 /* The neighbour of x = 0 that is below it in all dimensions of `lack`. */
 static const T *
-find_neighbour(const struct cpu_class *cls, const struct place *place,
+find_neighbour(const struct cpu_class *cls, const struct run_position *position,
                unsigned lack)
 {
     const uint64_t *stride = cls->source[lack].stride;
     uint64_t at = 0;
 
     for (int d = 1; d <= TERP_NDIMS; d++)
-        at += place->at[d] * stride[d];
+        at += position->at[d] * stride[d];
     return (const T *)cls->source[lack].values + at;
 }
 
@@ -466,12 +467,13 @@ find_neighbour(const struct cpu_class *cls, const struct place *place,
  * and above it in the `n` dimensions `dim`, of which the last alternates
  * fastest. Returns their number. */
 static unsigned
-find_neighbours_in(const struct cpu_class *cls, const struct place *place,
-                   unsigned all, const int *dim, int n, const T **neighbours)
+find_neighbours_in(const struct cpu_class *cls,
+                   const struct run_position *position, unsigned all,
+                   const int *dim, int n, const T **neighbours)
 {
     const uint64_t *stride = cls->source[all].stride;
 
-    neighbours[0] = find_neighbour(cls, place, all);
+    neighbours[0] = find_neighbour(cls, position, all);
     for (int i = 0; i < n; i++)
         for (unsigned c = 0; c < 1u << i; c++)
             neighbours[(1u << i) + c] = neighbours[c] + stride[dim[n - 1 - i]];
@@ -480,7 +482,7 @@ find_neighbours_in(const struct cpu_class *cls, const struct place *place,
 
 /* Finds the rows for blending by a long spline, slowest dimensions first. */
 static void
-find_rows(const struct cpu_class *cls, const struct place *place,
+find_rows(const struct cpu_class *cls, const struct run_position *position,
           struct run *run)
 {
     const unsigned others = cls->predicting & (cls->predicting - 1);
@@ -491,19 +493,19 @@ find_rows(const struct cpu_class *cls, const struct place *place,
     for (int d = TERP_NDIMS - 1; d > 0; d--) {
         if (!(others >> d & 1))
             continue;
-        if (place->at[d] + 1 >= cls->source[1u << d].extent[d])
+        if (position->at[d] + 1 >= cls->source[1u << d].extent[d])
             return;
         dim[ndims++] = d;
     }
     for (int i = 0; i < ndims; i++) {
         const unsigned bit = 1u << dim[i];
-        find_neighbours_in(cls, place, bit, &dim[i], 1, &run->odd[nrows]);
-        nrows += find_neighbours_in(cls, place, bit | first, &dim[i], 1,
+        find_neighbours_in(cls, position, bit, &dim[i], 1, &run->odd[nrows]);
+        nrows += find_neighbours_in(cls, position, bit | first, &dim[i], 1,
                                     &run->even[nrows]);
     }
     if (ndims == 2) {
-        find_neighbours_in(cls, place, others, dim, 2, &run->odd[nrows]);
-        find_neighbours_in(cls, place, cls->predicting, dim, 2,
+        find_neighbours_in(cls, position, others, dim, 2, &run->odd[nrows]);
+        find_neighbours_in(cls, position, cls->predicting, dim, 2,
                            &run->even[nrows]);
     }
     run->nothers = ndims;
@@ -512,8 +514,8 @@ find_rows(const struct cpu_class *cls, const struct place *place,
 /* Finds all neighbours for blending, slowest dimensions first. A row at the
  * chunk's border lacks some, and is not blended. */
 static void
-find_neighbours(const struct cpu_class *cls, const struct place *place,
-                struct run *run)
+find_neighbours(const struct cpu_class *cls,
+                const struct run_position *position, struct run *run)
 {
     unsigned nfaces = 0, nedges = 0;
     int dim[TERP_NDIMS], ndims = 0;
@@ -523,26 +525,26 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
     if (cls->blend_order < 2)
         return;
     if (cls->spline == TERP_SPLINE_LONG) {
-        find_rows(cls, place, run);
+        find_rows(cls, position, run);
         return;
     }
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (!(cls->predicting >> d & 1))
             continue;
-        if (d > 0 && place->at[d] + 1 >= cls->source[1u << d].extent[d])
+        if (d > 0 && position->at[d] + 1 >= cls->source[1u << d].extent[d])
             return;
         dim[ndims++] = d;
     }
     for (int i = 0; i < ndims; i++)
-        nfaces += find_neighbours_in(cls, place, 1u << dim[i], &dim[i], 1,
+        nfaces += find_neighbours_in(cls, position, 1u << dim[i], &dim[i], 1,
                                      &run->face[nfaces]);
     for (int i = 0; i < ndims; i++)
         for (int j = i + 1; j < ndims; j++)
             nedges += find_neighbours_in(
-                cls, place, 1u << dim[i] | 1u << dim[j],
+                cls, position, 1u << dim[i] | 1u << dim[j],
                 (const int[]){dim[i], dim[j]}, 2, &run->edge[nedges]);
     if (ndims == 3)
-        find_neighbours_in(cls, place, cls->predicting, dim, 3, run->corner);
+        find_neighbours_in(cls, position, cls->predicting, dim, 3, run->corner);
 }
 
 /* The end of the points, from x on, that have the form of point x. Away from
@@ -559,12 +561,12 @@ end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 /* Counts the rows, from one on and at most `most`, whose neighbours have the
  * same forms, and which are contiguous like their neighbours' rows. */
 static uint64_t
-count_rows(const struct cpu_class *cls, const struct place *place,
+count_rows(const struct cpu_class *cls, const struct run_position *position,
            uint64_t most)
 {
     if (cls->predicting & 1 && cls->source[1].extent[0] != cls->extent[0])
         return 1;
-    const uint64_t y = place->at[1];
+    const uint64_t y = position->at[1];
     const uint64_t end = min_u64(
         cls->extent[1], y + min_u64(most, CPU_RUN_NVALUES / cls->extent[0]));
     if (end <= y + 1)
@@ -575,31 +577,31 @@ count_rows(const struct cpu_class *cls, const struct place *place,
            y;
 }
 
-/* Finds the run at a place, of at most `max_nrows` rows. */
+/* Finds the run at a position, of at most `max_nrows` rows. */
 static void
-find_run(const struct cpu_class *cls, const struct place *place,
+find_run(const struct cpu_class *cls, const struct run_position *position,
          uint64_t max_nrows, struct run *run)
 {
-    run->x = place->run_in_row * CPU_RUN_NVALUES;
+    run->x = position->run_in_row * CPU_RUN_NVALUES;
     run->row_n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
-    run->nrows = count_rows(cls, place, max_nrows);
+    run->nrows = count_rows(cls, position, max_nrows);
     run->n = run->nrows * run->row_n;
-    run->at = place->row * cls->extent[0] + run->x;
+    run->at = position->row * cls->extent[0] + run->x;
     run->order = -1;
     for (int d = 0; d < TERP_NDIMS; d++) {
         if (!(cls->predicting >> d & 1))
             continue;
-        run->row[d] = find_neighbour(cls, place, 1u << d);
+        run->row[d] = find_neighbour(cls, position, 1u << d);
         if (d == 0)
             continue;
         run->stride[d] = cls->source[1u << d].stride[d];
-        run->form[d] = terp_form_at(cls->spline, place->at[d],
+        run->form[d] = terp_form_at(cls->spline, position->at[d],
                                     cls->source[1u << d].extent[d]);
         int order = terp_form_order(run->form[d]);
         if (order > run->order)
             run->order = order;
     }
-    find_neighbours(cls, place, run);
+    find_neighbours(cls, position, run);
 }
 
 #define FOUR(points, at, i)                      \
@@ -1040,13 +1042,13 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     struct run_scratch *scratch = memory;
     struct constants k = level_constants(quantizer);
     struct cpu_grid of_escapes = grid(quantizer);
-    struct place place = find_place(cls, first);
+    struct run_position position = find_position(cls, first);
     T *pred = scratch->pred;
     struct run run;
 
     for (uint64_t i = first; i < end;
-         i += run.nrows, advance(cls, run.nrows, &place)) {
-        find_run(cls, &place, end - i, &run);
+         i += run.nrows, advance(cls, run.nrows, &position)) {
+        find_run(cls, &position, end - i, &run);
         predict_run(cls, &run, scratch, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
@@ -1072,13 +1074,13 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 {
     struct run_scratch *scratch = memory;
     T step = level_constants(quantizer).step;
-    struct place place = find_place(cls, first);
+    struct run_position position = find_position(cls, first);
     T *pred = scratch->pred;
     struct run run;
 
     for (uint64_t i = first; i < end;
-         i += run.nrows, advance(cls, run.nrows, &place)) {
-        find_run(cls, &place, end - i, &run);
+         i += run.nrows, advance(cls, run.nrows, &position)) {
+        find_run(cls, &position, end - i, &run);
         predict_run(cls, &run, scratch, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
                            quantizer->radius, cls->symbols + run.at);
@@ -1218,11 +1220,11 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
         samples->noise_of_run[i] = (T)terp_noise_at(i);
 
-    struct place place = find_place(cls, every / 2);
-    const struct place step = find_place(cls, every);
+    struct run_position position = find_position(cls, every / 2);
+    const struct run_position step = find_position(cls, every);
     for (uint64_t i = every / 2; i < nruns;
-         i += every, advance_by(cls, &step, &place)) {
-        find_run(cls, &place, 1, &run);
+         i += every, advance_by(cls, &step, &position)) {
+        find_run(cls, &position, 1, &run);
         if (samples->n + run.n > CPU_RUN_NVALUES) {
             rows += samples->n;
             put_rows(cls, quantizer, capacity, samples, rows - samples->n);

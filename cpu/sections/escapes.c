@@ -10,7 +10,7 @@
 #define MIN_PART_NVALUES 8192
 
 /* The task that the threads share. */
-struct job {
+struct task {
     const struct cpu_prediction *prediction;
     bool on_grid;
     struct cpu_grid grid;
@@ -28,37 +28,37 @@ struct job {
 };
 
 static uint64_t
-next_escape(const struct job *job, uint64_t from, uint64_t end)
+next_escape(const struct task *task, uint64_t from, uint64_t end)
 {
-    return cpu_find_escape(job->prediction->symbols, from, end);
+    return cpu_find_escape(task->prediction->symbols, from, end);
 }
 
 static uint64_t
-part_end(const struct job *job, uint64_t part)
+part_end(const struct task *task, uint64_t part)
 {
-    return min_u64((part + 1) * job->part_nvalues,
-                   job->prediction->layout->nvalues);
+    return min_u64((part + 1) * task->part_nvalues,
+                   task->prediction->layout->nvalues);
 }
 
 static uint8_t *
-raw_at(const struct job *job, uint64_t i)
+raw_at(const struct task *task, uint64_t i)
 {
-    return (uint8_t *)job->prediction->work +
-           i * (uint64_t)job->prediction->stages->value_nbytes;
+    return (uint8_t *)task->prediction->work +
+           i * (uint64_t)task->prediction->stages->value_nbytes;
 }
 
 /* The number that encodes the raw value at `i`; false if there is none. */
 static bool
-number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
+number_at(const struct task *task, uint64_t i, uint64_t *number_ret)
 {
-    const struct cpu_stages *stages = job->prediction->stages;
-    const uint8_t *raw = raw_at(job, i);
+    const struct cpu_stages *stages = task->prediction->stages;
+    const uint8_t *raw = raw_at(task, i);
     int64_t integer;
 
-    if (!job->on_grid) {
+    if (!task->on_grid) {
         uint64_t bits = load_value(raw, stages->value_nbytes);
         integer = stages->value_nbytes == 4 ? (int32_t)bits : (int64_t)bits;
-    } else if (!stages->to_grid(raw, &job->grid, &integer)) {
+    } else if (!stages->to_grid(raw, &task->grid, &integer)) {
         return false;
     }
     *number_ret = zigzag(integer);
@@ -68,37 +68,37 @@ number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 static void
 count_part(void *arg, uint64_t p)
 {
-    struct job *job = arg;
+    struct task *task = arg;
     struct part part = {.fits = true};
-    uint64_t stop = part_end(job, p);
-    for (uint64_t i = next_escape(job, p * job->part_nvalues, stop); i < stop;
-         i = next_escape(job, i + 1, stop)) {
+    uint64_t stop = part_end(task, p);
+    for (uint64_t i = next_escape(task, p * task->part_nvalues, stop); i < stop;
+         i = next_escape(task, i + 1, stop)) {
         uint64_t number = 0;
-        part.fits = part.fits && number_at(job, i, &number);
+        part.fits = part.fits && number_at(task, i, &number);
         part.all |= number;
         part.nescapes++;
     }
-    job->part[p] = part;
+    task->part[p] = part;
 }
 
 /* Makes the task, and returns the number of escapes. */
 static uint64_t
 count_escapes(const struct cpu_prediction *prediction, bool on_grid,
-              struct job *job)
+              struct task *task)
 {
     uint64_t nvalues = prediction->layout->nvalues, n = 0;
 
-    job->prediction = prediction;
-    job->on_grid = on_grid;
-    job->grid = prediction->stages->grid(&prediction->quantizer);
-    job->part_nvalues = div_up(nvalues, MAX_NPARTS);
-    if (job->part_nvalues < MIN_PART_NVALUES)
-        job->part_nvalues = MIN_PART_NVALUES;
-    job->nparts = div_up(nvalues, job->part_nvalues);
-    terp_cpu_pool_each(prediction->pool, count_part, job, job->nparts, 8);
-    for (uint64_t p = 0; p < job->nparts; p++) {
-        job->part[p].before = n;
-        n += job->part[p].nescapes;
+    task->prediction = prediction;
+    task->on_grid = on_grid;
+    task->grid = prediction->stages->grid(&prediction->quantizer);
+    task->part_nvalues = div_up(nvalues, MAX_NPARTS);
+    if (task->part_nvalues < MIN_PART_NVALUES)
+        task->part_nvalues = MIN_PART_NVALUES;
+    task->nparts = div_up(nvalues, task->part_nvalues);
+    terp_cpu_pool_each(prediction->pool, count_part, task, task->nparts, 8);
+    for (uint64_t p = 0; p < task->nparts; p++) {
+        task->part[p].before = n;
+        n += task->part[p].nescapes;
     }
     return n;
 }
@@ -106,18 +106,18 @@ count_escapes(const struct cpu_prediction *prediction, bool on_grid,
 static void
 write_part(void *arg, uint64_t p)
 {
-    const struct job *job = arg;
-    uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
-    uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
-    for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
+    const struct task *task = arg;
+    uint64_t i = p * task->part_nvalues, stop = part_end(task, p);
+    uint8_t *at = task->to + task->part[p].before * (uint64_t)task->nbytes;
+    for (uint64_t left = task->part[p].nescapes; left > 0; left--, i++) {
         uint64_t bits = 0;
-        i = next_escape(job, i, stop);
-        if (job->number_nbytes == 0)
-            bits = load_value(raw_at(job, i), job->nbytes);
+        i = next_escape(task, i, stop);
+        if (task->number_nbytes == 0)
+            bits = load_value(raw_at(task, i), task->nbytes);
         else
-            (void)number_at(job, i, &bits);
-        store_le(at, bits, job->nbytes);
-        at += job->nbytes;
+            (void)number_at(task, i, &bits);
+        store_le(at, bits, task->nbytes);
+        at += task->nbytes;
     }
 }
 
@@ -125,24 +125,24 @@ void
 terp_cpu_escapes_write(const struct cpu_prediction *prediction, bool on_grid,
                        struct writer *writer)
 {
-    struct job job;
-    uint64_t n = count_escapes(prediction, on_grid, &job), all = 0;
+    struct task task;
+    uint64_t n = count_escapes(prediction, on_grid, &task), all = 0;
     bool fits = true;
 
-    for (uint64_t p = 0; p < job.nparts; p++) {
-        all |= job.part[p].all;
-        fits &= job.part[p].fits;
+    for (uint64_t p = 0; p < task.nparts; p++) {
+        all |= task.part[p].all;
+        fits &= task.part[p].fits;
     }
-    job.number_nbytes = fits ? terp_number_nbytes(all) : 0;
-    job.nbytes =
-        terp_escape_nbytes(job.number_nbytes, prediction->stages->value_nbytes);
+    task.number_nbytes = fits ? terp_number_nbytes(all) : 0;
+    task.nbytes = terp_escape_nbytes(task.number_nbytes,
+                                     prediction->stages->value_nbytes);
     write_uleb(writer, n);
     if (n == 0)
         return;
-    write_le(writer, (uint64_t)job.number_nbytes, 1);
-    job.to = writer_take(writer, n * (uint64_t)job.nbytes);
-    if (job.to != NULL)
-        terp_cpu_pool_each(prediction->pool, write_part, &job, job.nparts, 8);
+    write_le(writer, (uint64_t)task.number_nbytes, 1);
+    task.to = writer_take(writer, n * (uint64_t)task.nbytes);
+    if (task.to != NULL)
+        terp_cpu_pool_each(prediction->pool, write_part, &task, task.nparts, 8);
 }
 
 enum terp_status
@@ -166,22 +166,23 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 static void
 place_part(void *arg, uint64_t p)
 {
-    const struct job *job = arg;
-    const struct cpu_stages *stages = job->prediction->stages;
-    uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
-    const uint8_t *at = job->from + job->part[p].before * (uint64_t)job->nbytes;
-    for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
-        i = next_escape(job, i, stop);
-        uint8_t *raw = raw_at(job, i);
-        uint64_t bits = load_le(at, job->nbytes);
+    const struct task *task = arg;
+    const struct cpu_stages *stages = task->prediction->stages;
+    uint64_t i = p * task->part_nvalues, stop = part_end(task, p);
+    const uint8_t *at =
+        task->from + task->part[p].before * (uint64_t)task->nbytes;
+    for (uint64_t left = task->part[p].nescapes; left > 0; left--, i++) {
+        i = next_escape(task, i, stop);
+        uint8_t *raw = raw_at(task, i);
+        uint64_t bits = load_le(at, task->nbytes);
         int64_t integer = unzigzag(bits);
-        if (job->number_nbytes == 0)
-            store_value(raw, bits, job->nbytes);
-        else if (!job->on_grid)
+        if (task->number_nbytes == 0)
+            store_value(raw, bits, task->nbytes);
+        else if (!task->on_grid)
             store_value(raw, (uint64_t)integer, stages->value_nbytes);
         else
-            stages->from_grid(integer, &job->grid, raw);
-        at += job->nbytes;
+            stages->from_grid(integer, &task->grid, raw);
+        at += task->nbytes;
     }
 }
 
@@ -189,16 +190,16 @@ enum terp_status
 terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section)
 {
-    struct job job;
-    const uint64_t n = count_escapes(prediction, on_grid, &job);
+    struct task task;
+    const uint64_t n = count_escapes(prediction, on_grid, &task);
 
     if (n > section->nescapes || (n < section->nescapes && !section->goes_on))
         return TERP_ERR_CORRUPT;
-    job.number_nbytes = section->number_nbytes;
-    job.nbytes = terp_escape_nbytes(section->number_nbytes,
-                                    prediction->stages->value_nbytes);
-    job.from = section->at;
+    task.number_nbytes = section->number_nbytes;
+    task.nbytes = terp_escape_nbytes(section->number_nbytes,
+                                     prediction->stages->value_nbytes);
+    task.from = section->at;
     if (n > 0)
-        terp_cpu_pool_each(prediction->pool, place_part, &job, job.nparts, 8);
+        terp_cpu_pool_each(prediction->pool, place_part, &task, task.nparts, 8);
     return TERP_OK;
 }

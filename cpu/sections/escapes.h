@@ -6,7 +6,7 @@
 #include "codec/format/bytes.h"
 #include "cpu/predict/predictor.h"
 
-/* The place of a stream's escapes. */
+/* Where a stream holds its escapes. */
 struct cpu_escape_section {
     uint64_t nescapes;
     int number_nbytes; /* 0: escapes are raw values */

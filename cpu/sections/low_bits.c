@@ -9,13 +9,13 @@
 #define MIN_NTILES_SHARED 4
 
 /* The task that the threads share. */
-struct job {
+struct task {
     uint64_t nsymbols; /* of all tiles */
     uint64_t nwanted;  /* the first symbols, which are decoded */
     uint16_t *symbols;
     struct cpu_low_scratch *scratch; /* per worker */
     struct cpu_low_tile *tiles;
-    void (*work)(const struct job *job, uint64_t tile,
+    void (*work)(const struct task *task, uint64_t tile,
                  struct cpu_low_scratch *scratch);
     uint8_t *to;         /* writing: the bytes after all records */
     const uint8_t *from; /* reading: the same */
@@ -50,52 +50,53 @@ tile_nsymbols(uint64_t nsymbols, uint64_t tile)
 
 /* Allocates the state of `ntiles` tiles, and scratch memory per worker. */
 static bool
-make_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles)
+make_tiles(struct task *task, struct cpu_pool *pool, uint64_t ntiles)
 {
     const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(pool);
 
-    job->tiles = terp_cpu_memory_make(
-        pool, ntiles * sizeof *job->tiles + nworkers * sizeof *job->scratch);
-    if (job->tiles == NULL)
+    task->tiles = terp_cpu_memory_make(
+        pool, ntiles * sizeof *task->tiles + nworkers * sizeof *task->scratch);
+    if (task->tiles == NULL)
         return false;
-    job->scratch = (struct cpu_low_scratch *)(job->tiles + ntiles);
+    task->scratch = (struct cpu_low_scratch *)(task->tiles + ntiles);
     return true;
 }
 
 static void
 do_tiles(void *arg, struct cpu_share share)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
 
     for (uint64_t t = share.first; t < share.end; t++)
-        job->work(job, t, &job->scratch[share.worker]);
+        task->work(task, t, &task->scratch[share.worker]);
 }
 
 static void
-for_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles,
-          void (*work)(const struct job *job, uint64_t tile,
+for_tiles(struct task *task, struct cpu_pool *pool, uint64_t ntiles,
+          void (*work)(const struct task *task, uint64_t tile,
                        struct cpu_low_scratch *scratch))
 {
-    job->work = work;
-    terp_cpu_pool_run(pool, do_tiles, job, ntiles, MIN_NTILES_SHARED);
+    task->work = work;
+    terp_cpu_pool_run(pool, do_tiles, task, ntiles, MIN_NTILES_SHARED);
 }
 
 /* ---- writing ---- */
 
 static void
-measure_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
+measure_tile(const struct task *task, uint64_t t,
+             struct cpu_low_scratch *scratch)
 {
-    terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
-                              tile_nsymbols(job->nsymbols, t), scratch,
-                              &job->tiles[t]);
+    terp_cpu_low_tile_measure(task->symbols + t * TERP_TILE_NSYMBOLS,
+                              tile_nsymbols(task->nsymbols, t), scratch,
+                              &task->tiles[t]);
 }
 
 static void
-split_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
+split_tile(const struct task *task, uint64_t t, struct cpu_low_scratch *scratch)
 {
-    terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
-                            scratch, job->records, job->to,
-                            job->symbols + t * TERP_TILE_NSYMBOLS);
+    terp_cpu_low_tile_split(&task->tiles[t], tile_nsymbols(task->nsymbols, t),
+                            scratch, task->records, task->to,
+                            task->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
@@ -104,14 +105,14 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
 {
     const uint64_t ntiles = ntiles_of(nsymbols);
     uint64_t records_nbytes = 0, nbytes = 0;
-    struct job job = {.nsymbols = nsymbols, .symbols = symbols};
+    struct task task = {.nsymbols = nsymbols, .symbols = symbols};
 
-    if (!make_tiles(&job, pool, ntiles))
+    if (!make_tiles(&task, pool, ntiles))
         return TERP_ERR_MEMORY;
-    for_tiles(&job, pool, ntiles, measure_tile);
+    for_tiles(&task, pool, ntiles, measure_tile);
     uint8_t *kinds = writer_take_packed(writer, ntiles, TERP_LOW_KIND_NBITS);
     for (uint64_t t = 0; t < ntiles; t++) {
-        struct cpu_low_tile *tile = &job.tiles[t];
+        struct cpu_low_tile *tile = &task.tiles[t];
         const unsigned kind = terp_cpu_low_tile_kind(tile);
         tile->record_at = records_nbytes;
         tile->at = nbytes;
@@ -122,11 +123,11 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
             pack_bits(kinds, t * TERP_LOW_KIND_NBITS, TERP_LOW_KIND_NBITS,
                       kind);
     }
-    job.records = writer_take(writer, records_nbytes);
-    job.to = writer_take(writer, nbytes);
+    task.records = writer_take(writer, records_nbytes);
+    task.to = writer_take(writer, nbytes);
     if (!writer->overflow)
-        for_tiles(&job, pool, ntiles, split_tile);
-    terp_cpu_memory_free(pool, job.tiles);
+        for_tiles(&task, pool, ntiles, split_tile);
+    terp_cpu_memory_free(pool, task.tiles);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
@@ -175,13 +176,13 @@ terp_cpu_low_bits_read(struct reader *reader, uint64_t nsymbols,
 }
 
 static void
-join_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
+join_tile(const struct task *task, uint64_t t, struct cpu_low_scratch *scratch)
 {
-    struct cpu_low_tile *tile = &job->tiles[t];
+    struct cpu_low_tile *tile = &task->tiles[t];
 
     tile->is_valid = terp_cpu_low_tile_join(
-        tile, tile_nsymbols(job->nsymbols, t), tile_nsymbols(job->nwanted, t),
-        job->from + tile->at, scratch, job->symbols + t * TERP_TILE_NSYMBOLS);
+        tile, tile_nsymbols(task->nsymbols, t), tile_nsymbols(task->nwanted, t),
+        task->from + tile->at, scratch, task->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
@@ -192,25 +193,25 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
 {
     const uint64_t ntiles = ntiles_of(nwanted);
     struct reader records = {section->records, section->at, false};
-    struct job job = {.nsymbols = nsymbols,
-                      .nwanted = nwanted,
-                      .symbols = symbols,
-                      .from = section->at};
+    struct task task = {.nsymbols = nsymbols,
+                        .nwanted = nwanted,
+                        .symbols = symbols,
+                        .from = section->at};
     uint64_t nbytes = 0;
     bool valid = true;
 
-    if (!make_tiles(&job, pool, ntiles))
+    if (!make_tiles(&task, pool, ntiles))
         return TERP_ERR_MEMORY;
     for (uint64_t t = 0; t < ntiles; t++) {
         valid &= read_record(&records, kind_at(section->kinds, t),
-                             tile_nsymbols(nsymbols, t), &job.tiles[t]);
-        job.tiles[t].at = nbytes;
-        nbytes += job.tiles[t].numbers_nbytes + job.tiles[t].list_nbytes;
+                             tile_nsymbols(nsymbols, t), &task.tiles[t]);
+        task.tiles[t].at = nbytes;
+        nbytes += task.tiles[t].numbers_nbytes + task.tiles[t].list_nbytes;
     }
     if (valid)
-        for_tiles(&job, pool, ntiles, join_tile);
+        for_tiles(&task, pool, ntiles, join_tile);
     for (uint64_t t = 0; valid && t < ntiles; t++)
-        valid = job.tiles[t].is_valid;
-    terp_cpu_memory_free(pool, job.tiles);
+        valid = task.tiles[t].is_valid;
+    terp_cpu_memory_free(pool, task.tiles);
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }

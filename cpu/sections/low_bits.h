@@ -6,7 +6,7 @@
 #include "codec/format/bytes.h"
 #include "cpu/pool/pool.h"
 
-/* The place of a stream's section. */
+/* Where a stream holds its low bits. */
 struct cpu_low_bits_section {
     const uint8_t *kinds; /* a bit field array */
     const uint8_t *records;

@@ -17,79 +17,79 @@ struct copy {
 };
 
 /* The task that the threads share. */
-struct job {
+struct task {
     const struct cpu_prediction *lossless;
     uint64_t ngroups;
     struct copy *copies; /* per worker */
     uint64_t nbytes;     /* of all groups */
     uint64_t *begin;     /* where each group begins; at first its number of
                           * bytes */
-    void (*work)(const struct job *job, uint64_t group, struct copy *copy);
+    void (*work)(const struct task *task, uint64_t group, struct copy *copy);
     uint8_t *to;
     const uint8_t *from;
     void *values;
 };
 
 static enum terp_status
-make_job(const struct cpu_prediction *lossless, struct job *job)
+make_task(const struct cpu_prediction *lossless, struct task *task)
 {
     const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(lossless->pool);
 
-    *job = (struct job){.lossless = lossless,
-                        .ngroups = div_up(lossless->layout->nvalues, GROUP)};
-    job->begin = terp_cpu_memory_make(
-        lossless->pool, 8 * job->ngroups + nworkers * sizeof *job->copies);
-    if (job->begin == NULL)
+    *task = (struct task){.lossless = lossless,
+                          .ngroups = div_up(lossless->layout->nvalues, GROUP)};
+    task->begin = terp_cpu_memory_make(
+        lossless->pool, 8 * task->ngroups + nworkers * sizeof *task->copies);
+    if (task->begin == NULL)
         return TERP_ERR_MEMORY;
-    job->copies = (struct copy *)(job->begin + job->ngroups);
+    task->copies = (struct copy *)(task->begin + task->ngroups);
     return TERP_OK;
 }
 
 static void
-free_job(const struct job *job)
+free_task(const struct task *task)
 {
-    terp_cpu_memory_free(job->lossless->pool, job->begin);
+    terp_cpu_memory_free(task->lossless->pool, task->begin);
 }
 
 static void
 do_groups(void *arg, struct cpu_share share)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
 
     for (uint64_t g = share.first; g < share.end; g++)
-        job->work(job, g, &job->copies[share.worker]);
+        task->work(task, g, &task->copies[share.worker]);
 }
 
 static void
-for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
-                                         struct copy *copy))
+for_groups(struct task *task, void (*work)(const struct task *task,
+                                           uint64_t group, struct copy *copy))
 {
-    job->work = work;
-    terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
+    task->work = work;
+    terp_cpu_pool_run(task->lossless->pool, do_groups, task, task->ngroups,
                       MIN_NGROUPS_SHARED);
 }
 
 static uint64_t
-group_end(const struct job *job, uint64_t group)
+group_end(const struct task *task, uint64_t group)
 {
-    return min_u64((group + 1) * GROUP, job->lossless->layout->nvalues);
+    return min_u64((group + 1) * GROUP, task->lossless->layout->nvalues);
 }
 
 static uint64_t
-group_nbytes(const struct job *job, uint64_t group)
+group_nbytes(const struct task *task, uint64_t group)
 {
-    return (group + 1 < job->ngroups ? job->begin[group + 1] : job->nbytes) -
-           job->begin[group];
+    return (group + 1 < task->ngroups ? task->begin[group + 1] : task->nbytes) -
+           task->begin[group];
 }
 
 static uint64_t
-place_groups(const struct job *job)
+place_groups(const struct task *task)
 {
     uint64_t nbytes = 0;
 
-    for (uint64_t g = 0; g < job->ngroups; g++) {
-        const uint64_t of_group = job->begin[g];
-        job->begin[g] = nbytes;
+    for (uint64_t g = 0; g < task->ngroups; g++) {
+        const uint64_t of_group = task->begin[g];
+        task->begin[g] = nbytes;
         nbytes += of_group;
     }
     return nbytes;
@@ -98,44 +98,44 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static void
-measure_group(const struct job *job, uint64_t g, struct copy *copy)
+measure_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
+    const struct cpu_prediction *lossless = task->lossless;
 
     (void)copy;
-    job->begin[g] = div_up(lossless->stages->nbits_of_remainders_of_values(
-                               lossless->values, g * GROUP, group_end(job, g),
-                               &lossless->lossless, lossless->mask),
-                           8);
+    task->begin[g] = div_up(lossless->stages->nbits_of_remainders_of_values(
+                                lossless->values, g * GROUP, group_end(task, g),
+                                &lossless->lossless, lossless->mask),
+                            8);
 }
 
 static void
-write_group(const struct job *job, uint64_t g, struct copy *copy)
+write_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
+    const struct cpu_prediction *lossless = task->lossless;
 
     lossless->stages->put_remainders(lossless->values, g * GROUP,
-                                     group_end(job, g), &lossless->lossless,
+                                     group_end(task, g), &lossless->lossless,
                                      lossless->mask, copy->bytes);
-    memcpy(job->to + job->begin[g], copy->bytes, group_nbytes(job, g));
+    memcpy(task->to + task->begin[g], copy->bytes, group_nbytes(task, g));
 }
 
 enum terp_status
 terp_cpu_remainders_write(const struct cpu_prediction *lossless,
                           struct writer *writer)
 {
-    struct job job;
-    enum terp_status st = make_job(lossless, &job);
+    struct task task;
+    enum terp_status st = make_task(lossless, &task);
 
     if (st != TERP_OK)
         return st;
-    for_groups(&job, measure_group);
-    job.nbytes = place_groups(&job);
-    write_uleb(writer, job.nbytes);
-    job.to = writer_take(writer, job.nbytes);
-    if (job.to != NULL)
-        for_groups(&job, write_group);
-    free_job(&job);
+    for_groups(&task, measure_group);
+    task.nbytes = place_groups(&task);
+    write_uleb(writer, task.nbytes);
+    task.to = writer_take(writer, task.nbytes);
+    if (task.to != NULL)
+        for_groups(&task, write_group);
+    free_task(&task);
     return TERP_OK;
 }
 
@@ -151,26 +151,26 @@ terp_cpu_remainders_read(struct reader *reader,
 }
 
 static void
-measure_integers_of(const struct job *job, uint64_t g, struct copy *copy)
+measure_integers_of(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
+    const struct cpu_prediction *lossless = task->lossless;
 
     (void)copy;
-    job->begin[g] = div_up(lossless->stages->nbits_of_remainders(
-                               lossless->work, g * GROUP, group_end(job, g),
-                               &lossless->lossless, lossless->mask),
-                           8);
+    task->begin[g] = div_up(lossless->stages->nbits_of_remainders(
+                                lossless->work, g * GROUP, group_end(task, g),
+                                &lossless->lossless, lossless->mask),
+                            8);
 }
 
 static void
-read_group(const struct job *job, uint64_t g, struct copy *copy)
+read_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
+    const struct cpu_prediction *lossless = task->lossless;
 
-    memcpy(copy->bytes, job->from + job->begin[g], group_nbytes(job, g));
-    lossless->stages->join_remainders(lossless->work, g * GROUP,
-                                      group_end(job, g), &lossless->lossless,
-                                      lossless->mask, copy->bytes, job->values);
+    memcpy(copy->bytes, task->from + task->begin[g], group_nbytes(task, g));
+    lossless->stages->join_remainders(
+        lossless->work, g * GROUP, group_end(task, g), &lossless->lossless,
+        lossless->mask, copy->bytes, task->values);
 }
 
 enum terp_status
@@ -178,20 +178,20 @@ terp_cpu_remainders_place(const struct cpu_prediction *lossless,
                           const struct cpu_remainders_section *section,
                           void *values)
 {
-    struct job job;
-    enum terp_status st = make_job(lossless, &job);
+    struct task task;
+    enum terp_status st = make_task(lossless, &task);
 
     if (st != TERP_OK)
         return st;
-    for_groups(&job, measure_integers_of);
-    job.nbytes = place_groups(&job);
-    if (job.nbytes == section->nbytes) {
-        job.from = section->at;
-        job.values = values;
-        for_groups(&job, read_group);
+    for_groups(&task, measure_integers_of);
+    task.nbytes = place_groups(&task);
+    if (task.nbytes == section->nbytes) {
+        task.from = section->at;
+        task.values = values;
+        for_groups(&task, read_group);
     } else {
         st = TERP_ERR_CORRUPT;
     }
-    free_job(&job);
+    free_task(&task);
     return st;
 }

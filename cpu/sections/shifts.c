@@ -13,20 +13,20 @@
 /* A worker's copies of a group: of its points, if some are special, and of its
  * bytes, with padding. */
 struct copy {
-    uint64_t places[GROUP];
+    uint64_t positions[GROUP];
     uint64_t differences[GROUP]; /* of the type's width */
     uint16_t symbols[GROUP];
     uint8_t bytes[8 * GROUP + CPU_BITS_PADDING_NBYTES];
 };
 
 /* The task that the threads share. */
-struct job {
+struct task {
     const struct cpu_prediction *lossless;
     const uint64_t *mask; /* NULL: no point is special */
     uint64_t nvalues;     /* without special values */
     uint64_t ngroups;
     struct copy *copies; /* per worker */
-    void (*work)(const struct job *job, uint64_t group, struct copy *copy);
+    void (*work)(const struct task *task, uint64_t group, struct copy *copy);
     uint64_t *first; /* the first point of each group */
     uint64_t *begin; /* where each group's bytes begin */
     uint8_t *shifts, *zeros;
@@ -36,20 +36,20 @@ struct job {
 };
 
 static uint64_t
-group_nvalues(const struct job *job, uint64_t group)
+group_nvalues(const struct task *task, uint64_t group)
 {
-    return min_u64(GROUP, job->nvalues - group * GROUP);
+    return min_u64(GROUP, task->nvalues - group * GROUP);
 }
 
 /* The points of word i that are not special. */
 static uint64_t
-valid_of_word(const struct job *job, uint64_t i)
+valid_of_word(const struct task *task, uint64_t i)
 {
-    const uint64_t nvalues = job->lossless->layout->nvalues;
+    const uint64_t nvalues = task->lossless->layout->nvalues;
     const uint64_t all = nvalues - i * 64 < 64
                              ? (UINT64_C(1) << (nvalues - i * 64)) - 1
                              : UINT64_MAX;
-    return all & ~job->mask[i];
+    return all & ~task->mask[i];
 }
 
 /* The position of the set bit of a word that has `n` set bits below it. */
@@ -62,85 +62,87 @@ place_of_bit(uint64_t word, uint64_t n)
 }
 
 static void
-find_groups(struct job *job)
+find_groups(struct task *task)
 {
     uint64_t n = 0, group = 0;
 
-    if (job->mask == NULL) {
-        for (uint64_t g = 0; g < job->ngroups; g++)
-            job->first[g] = g * GROUP;
+    if (task->mask == NULL) {
+        for (uint64_t g = 0; g < task->ngroups; g++)
+            task->first[g] = g * GROUP;
         return;
     }
-    for (uint64_t i = 0; i * 64 < job->lossless->layout->nvalues; i++) {
-        const uint64_t valid = valid_of_word(job, i);
+    for (uint64_t i = 0; i * 64 < task->lossless->layout->nvalues; i++) {
+        const uint64_t valid = valid_of_word(task, i);
         const uint64_t more = (uint64_t)__builtin_popcountll(valid);
-        if (group < job->ngroups && n + more > group * GROUP)
-            job->first[group] = i * 64 + place_of_bit(valid, group * GROUP - n);
-        group += group < job->ngroups && n + more > group * GROUP;
+        if (group < task->ngroups && n + more > group * GROUP)
+            task->first[group] =
+                i * 64 + place_of_bit(valid, group * GROUP - n);
+        group += group < task->ngroups && n + more > group * GROUP;
         n += more;
     }
 }
 
 static enum terp_status
-make_job(const struct cpu_prediction *lossless, struct job *job)
+make_task(const struct cpu_prediction *lossless, struct task *task)
 {
     const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(lossless->pool);
     const uint64_t nspecials = lossless->nspecials;
 
-    *job = (struct job){.lossless = lossless,
-                        .mask = nspecials > 0 ? lossless->mask : NULL,
-                        .nvalues = lossless->layout->nvalues - nspecials};
-    job->ngroups = div_up(job->nvalues, GROUP);
-    job->copies = terp_cpu_memory_make(
-        lossless->pool, nworkers * sizeof *job->copies + 18 * job->ngroups + 1);
-    if (job->copies == NULL)
+    *task = (struct task){.lossless = lossless,
+                          .mask = nspecials > 0 ? lossless->mask : NULL,
+                          .nvalues = lossless->layout->nvalues - nspecials};
+    task->ngroups = div_up(task->nvalues, GROUP);
+    task->copies =
+        terp_cpu_memory_make(lossless->pool, nworkers * sizeof *task->copies +
+                                                 18 * task->ngroups + 1);
+    if (task->copies == NULL)
         return TERP_ERR_MEMORY;
-    job->first = (uint64_t *)(job->copies + nworkers);
-    job->begin = job->first + job->ngroups;
-    job->shifts = (uint8_t *)(job->begin + job->ngroups);
-    job->zeros = job->shifts + job->ngroups;
-    find_groups(job);
+    task->first = (uint64_t *)(task->copies + nworkers);
+    task->begin = task->first + task->ngroups;
+    task->shifts = (uint8_t *)(task->begin + task->ngroups);
+    task->zeros = task->shifts + task->ngroups;
+    find_groups(task);
     return TERP_OK;
 }
 
 static void
-free_job(struct job *job)
+free_task(struct task *task)
 {
-    terp_cpu_memory_free(job->lossless->pool, job->copies);
+    terp_cpu_memory_free(task->lossless->pool, task->copies);
 }
 
 static void
 do_groups(void *arg, struct cpu_share share)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
 
     for (uint64_t g = share.first; g < share.end; g++)
-        job->work(job, g, &job->copies[share.worker]);
+        task->work(task, g, &task->copies[share.worker]);
 }
 
 static void
-for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
-                                         struct copy *copy))
+for_groups(struct task *task, void (*work)(const struct task *task,
+                                           uint64_t group, struct copy *copy))
 {
-    job->work = work;
-    terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
+    task->work = work;
+    terp_cpu_pool_run(task->lossless->pool, do_groups, task, task->ngroups,
                       MIN_NGROUPS_SHARED);
 }
 
 /* Lists the points of a group. */
 static void
-list_points(const struct job *job, uint64_t group, uint64_t places[GROUP])
+list_points(const struct task *task, uint64_t group, uint64_t positions[GROUP])
 {
-    const uint64_t n = group_nvalues(job, group);
-    uint64_t at = job->first[group], i = 0;
-    uint64_t valid = valid_of_word(job, at / 64) >> at % 64 << at % 64;
+    const uint64_t n = group_nvalues(task, group);
+    uint64_t at = task->first[group], i = 0;
+    uint64_t valid = valid_of_word(task, at / 64) >> at % 64 << at % 64;
 
     for (at -= at % 64; i < n; valid &= valid - 1) {
         while (valid == 0) {
             at += 64;
-            valid = valid_of_word(job, at / 64);
+            valid = valid_of_word(task, at / 64);
         }
-        places[i++] = at + (uint64_t)__builtin_ctzll(valid);
+        positions[i++] = at + (uint64_t)__builtin_ctzll(valid);
     }
 }
 
@@ -153,53 +155,53 @@ struct points {
 };
 
 static struct points
-points_of(const struct job *job, uint64_t group, struct copy *copy)
+points_of(const struct task *task, uint64_t group, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
-    const uint64_t n = group_nvalues(job, group), first = job->first[group];
+    const struct cpu_prediction *lossless = task->lossless;
+    const uint64_t n = group_nvalues(task, group), first = task->first[group];
 
-    if (job->mask == NULL)
+    if (task->mask == NULL)
         return (struct points){n,
                                (uint8_t *)lossless->work +
                                    first *
                                        (uint64_t)lossless->stages->value_nbytes,
                                lossless->symbols + first};
-    list_points(job, group, copy->places);
+    list_points(task, group, copy->positions);
     return (struct points){n, copy->differences, copy->symbols};
 }
 
 /* Copies the differences of points out of the chunk's array. */
 static void
-gather_differences(const struct job *job, const struct points *points,
+gather_differences(const struct task *task, const struct points *points,
                    const struct copy *copy)
 {
-    if (job->mask != NULL)
-        job->lossless->stages->gather(job->lossless->work, copy->places,
-                                      points->n, points->differences);
+    if (task->mask != NULL)
+        task->lossless->stages->gather(task->lossless->work, copy->positions,
+                                       points->n, points->differences);
 }
 
 static void
-gather_symbols(const struct job *job, const struct points *points,
+gather_symbols(const struct task *task, const struct points *points,
                const struct copy *copy)
 {
-    for (uint64_t i = 0; job->mask != NULL && i < points->n; i++)
-        points->symbols[i] = job->lossless->symbols[copy->places[i]];
+    for (uint64_t i = 0; task->mask != NULL && i < points->n; i++)
+        points->symbols[i] = task->lossless->symbols[copy->positions[i]];
 }
 
 static uint64_t
-group_nbytes(const struct job *job, uint64_t group)
+group_nbytes(const struct task *task, uint64_t group)
 {
-    return packed_nbytes(group_nvalues(job, group), job->shifts[group]);
+    return packed_nbytes(group_nvalues(task, group), task->shifts[group]);
 }
 
 static uint64_t
-place_groups(const struct job *job)
+place_groups(const struct task *task)
 {
     uint64_t nbytes = 0;
 
-    for (uint64_t g = 0; g < job->ngroups; g++) {
-        job->begin[g] = nbytes;
-        nbytes += group_nbytes(job, g);
+    for (uint64_t g = 0; g < task->ngroups; g++) {
+        task->begin[g] = nbytes;
+        nbytes += group_nbytes(task, g);
     }
     return nbytes;
 }
@@ -207,32 +209,32 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static void
-measure_group(const struct job *job, uint64_t g, struct copy *copy)
+measure_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
-    const struct points points = points_of(job, g, copy);
+    const struct cpu_prediction *lossless = task->lossless;
+    const struct points points = points_of(task, g, copy);
     int nzeros;
 
-    gather_differences(job, &points, copy);
-    job->shifts[g] = (uint8_t)lossless->stages->split_shift(
-        points.differences, points.n, job->has_zeros, &lossless->quantizer,
+    gather_differences(task, &points, copy);
+    task->shifts[g] = (uint8_t)lossless->stages->split_shift(
+        points.differences, points.n, task->has_zeros, &lossless->quantizer,
         &nzeros, points.symbols);
-    job->zeros[g] = (uint8_t)nzeros;
-    for (uint64_t i = 0; job->mask != NULL && i < points.n; i++)
-        lossless->symbols[copy->places[i]] = points.symbols[i];
+    task->zeros[g] = (uint8_t)nzeros;
+    for (uint64_t i = 0; task->mask != NULL && i < points.n; i++)
+        lossless->symbols[copy->positions[i]] = points.symbols[i];
 }
 
 /* Whether storing the numbers of trailing zeros saves more bits than they
  * take. */
 static bool
-zeros_pay(const struct job *job, int width, bool *any_ret)
+zeros_pay(const struct task *task, int width, bool *any_ret)
 {
     uint64_t saved = 0;
 
-    for (uint64_t g = 0; g < job->ngroups; g++)
-        saved += job->zeros[g] * group_nvalues(job, g);
+    for (uint64_t g = 0; g < task->ngroups; g++)
+        saved += task->zeros[g] * group_nvalues(task, g);
     *any_ret = saved > 0;
-    return saved > job->ngroups * (uint64_t)width;
+    return saved > task->ngroups * (uint64_t)width;
 }
 
 static bool
@@ -246,16 +248,16 @@ any_of(const uint8_t *numbers, uint64_t n)
 }
 
 static void
-write_group(const struct job *job, uint64_t g, struct copy *copy)
+write_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct points points = points_of(job, g, copy);
+    const struct points points = points_of(task, g, copy);
 
-    gather_differences(job, &points, copy);
-    gather_symbols(job, &points, copy);
-    job->lossless->stages->put_below_shift(points.differences, points.symbols,
-                                           points.n, job->zeros[g],
-                                           job->shifts[g], copy->bytes);
-    memcpy(job->to + job->begin[g], copy->bytes, group_nbytes(job, g));
+    gather_differences(task, &points, copy);
+    gather_symbols(task, &points, copy);
+    task->lossless->stages->put_below_shift(points.differences, points.symbols,
+                                            points.n, task->zeros[g],
+                                            task->shifts[g], copy->bytes);
+    memcpy(task->to + task->begin[g], copy->bytes, group_nbytes(task, g));
 }
 
 static void
@@ -273,33 +275,33 @@ terp_cpu_shifts_write(struct cpu_prediction *lossless, struct writer *writer)
 {
     const uint64_t nvalues = lossless->layout->nvalues;
     const int width = terp_shift_nbits(lossless->stages->value_nbytes);
-    struct job job;
-    enum terp_status st = make_job(lossless, &job);
+    struct task task;
+    enum terp_status st = make_task(lossless, &task);
 
     if (st != TERP_OK)
         return st;
-    if (job.mask != NULL)
+    if (task.mask != NULL)
         for (uint64_t i = 0; i < nvalues; i++)
             lossless->symbols[i] = TERP_RADIUS;
-    job.has_zeros = true;
-    for_groups(&job, measure_group);
+    task.has_zeros = true;
+    for_groups(&task, measure_group);
     bool any;
-    job.has_zeros = zeros_pay(&job, width, &any);
-    if (any && !job.has_zeros)
-        for_groups(&job, measure_group);
-    const bool has_shifts = any_of(job.shifts, job.ngroups);
+    task.has_zeros = zeros_pay(&task, width, &any);
+    if (any && !task.has_zeros)
+        for_groups(&task, measure_group);
+    const bool has_shifts = any_of(task.shifts, task.ngroups);
     write_le(writer,
              (has_shifts ? TERP_SHIFTS_SHIFTS : 0) |
-                 (job.has_zeros ? TERP_SHIFTS_ZEROS : 0),
+                 (task.has_zeros ? TERP_SHIFTS_ZEROS : 0),
              1);
     if (has_shifts)
-        write_numbers(job.shifts, job.ngroups, width, writer);
-    if (job.has_zeros)
-        write_numbers(job.zeros, job.ngroups, width, writer);
-    job.to = writer_take(writer, place_groups(&job));
-    if (job.to != NULL)
-        for_groups(&job, write_group);
-    free_job(&job);
+        write_numbers(task.shifts, task.ngroups, width, writer);
+    if (task.has_zeros)
+        write_numbers(task.zeros, task.ngroups, width, writer);
+    task.to = writer_take(writer, place_groups(&task));
+    if (task.to != NULL)
+        for_groups(&task, write_group);
+    free_task(&task);
     return TERP_OK;
 }
 
@@ -345,18 +347,18 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
 }
 
 static void
-read_group(const struct job *job, uint64_t g, struct copy *copy)
+read_group(const struct task *task, uint64_t g, struct copy *copy)
 {
-    const struct cpu_prediction *lossless = job->lossless;
-    const struct points points = points_of(job, g, copy);
+    const struct cpu_prediction *lossless = task->lossless;
+    const struct points points = points_of(task, g, copy);
 
-    gather_symbols(job, &points, copy);
-    memcpy(copy->bytes, job->from + job->begin[g], group_nbytes(job, g));
-    lossless->stages->join_shift(points.symbols, points.n, job->zeros[g],
-                                 job->shifts[g], copy->bytes,
+    gather_symbols(task, &points, copy);
+    memcpy(copy->bytes, task->from + task->begin[g], group_nbytes(task, g));
+    lossless->stages->join_shift(points.symbols, points.n, task->zeros[g],
+                                 task->shifts[g], copy->bytes,
                                  points.differences);
-    if (job->mask != NULL)
-        lossless->stages->scatter(points.differences, copy->places, points.n,
+    if (task->mask != NULL)
+        lossless->stages->scatter(points.differences, copy->positions, points.n,
                                   lossless->work);
 }
 
@@ -365,18 +367,18 @@ terp_cpu_shifts_place(const struct cpu_prediction *lossless,
                       const struct cpu_shifts_section *section)
 {
     const int width = terp_shift_nbits(lossless->stages->value_nbytes);
-    struct job job;
-    enum terp_status st = make_job(lossless, &job);
+    struct task task;
+    enum terp_status st = make_task(lossless, &task);
 
     if (st != TERP_OK)
         return st;
-    for (uint64_t g = 0; g < job.ngroups; g++) {
-        job.shifts[g] = (uint8_t)number_of_group(section->shifts, g, width);
-        job.zeros[g] = (uint8_t)number_of_group(section->zeros, g, width);
+    for (uint64_t g = 0; g < task.ngroups; g++) {
+        task.shifts[g] = (uint8_t)number_of_group(section->shifts, g, width);
+        task.zeros[g] = (uint8_t)number_of_group(section->zeros, g, width);
     }
-    job.from = section->at;
-    place_groups(&job);
-    for_groups(&job, read_group);
-    free_job(&job);
+    task.from = section->at;
+    place_groups(&task);
+    for_groups(&task, read_group);
+    free_task(&task);
     return TERP_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "cpu/predict/predictor.h"
 
-/* The place of a stream's groups. */
+/* Where a stream holds its groups. */
 struct cpu_shifts_section {
     const uint8_t *shifts; /* NULL: all are 0 */
     const uint8_t *zeros;  /* the same */

@@ -11,7 +11,7 @@
 #define MIN_NGROUPS_SHARED 64
 
 /* The task that the threads share. */
-struct job {
+struct task {
     const struct cpu_prediction *lorenzo;
     uint8_t *widths_ret; /* writing: their place */
     const uint8_t *widths;
@@ -21,75 +21,75 @@ struct job {
 };
 
 static uint64_t
-nnumbers(const struct job *job, uint64_t group)
+nnumbers(const struct task *task, uint64_t group)
 {
-    return terp_low_group_nnumbers(job->lorenzo->layout->nvalues, group);
+    return terp_low_group_nnumbers(task->lorenzo->layout->nvalues, group);
 }
 
 static enum terp_status
-make_job(const struct cpu_prediction *lorenzo, struct job *job_ret)
+make_task(const struct cpu_prediction *lorenzo, struct task *task_ret)
 {
     uint64_t ngroups = terp_low_ngroups(lorenzo->layout->nvalues);
 
-    *job_ret =
-        (struct job){.lorenzo = lorenzo,
-                     .begin = terp_cpu_memory_make(lorenzo->pool, 8 * ngroups)};
-    return job_ret->begin == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    *task_ret = (struct task){
+        .lorenzo = lorenzo,
+        .begin = terp_cpu_memory_make(lorenzo->pool, 8 * ngroups)};
+    return task_ret->begin == NULL ? TERP_ERR_MEMORY : TERP_OK;
 }
 
 static void
-for_groups(const struct job *job, cpu_item *work)
+for_groups(const struct task *task, cpu_item *work)
 {
-    terp_cpu_pool_each(job->lorenzo->pool, work, (void *)job,
-                       terp_low_ngroups(job->lorenzo->layout->nvalues),
+    terp_cpu_pool_each(task->lorenzo->pool, work, (void *)task,
+                       terp_low_ngroups(task->lorenzo->layout->nvalues),
                        MIN_NGROUPS_SHARED);
 }
 
 static uint64_t
-place_groups(const struct job *job)
+place_groups(const struct task *task)
 {
-    return terp_cpu_place_groups(job->widths, job->lorenzo->layout->nvalues,
-                                 job->begin);
+    return terp_cpu_place_groups(task->widths, task->lorenzo->layout->nvalues,
+                                 task->begin);
 }
 
 static void *
-quants_of(const struct job *job, uint64_t group)
+quants_of(const struct task *task, uint64_t group)
 {
-    return (uint8_t *)job->lorenzo->work +
-           group * GROUP * (uint64_t)job->lorenzo->stages->value_nbytes;
+    return (uint8_t *)task->lorenzo->work +
+           group * GROUP * (uint64_t)task->lorenzo->stages->value_nbytes;
 }
 
 /* ---- writing ---- */
 
 static void
-find_numbers(const struct job *job, uint64_t group, uint64_t numbers[GROUP])
+find_numbers(const struct task *task, uint64_t group, uint64_t numbers[GROUP])
 {
-    job->lorenzo->stages->numbers_of_tails(
-        quants_of(job, group), job->lorenzo->symbols + group * GROUP,
-        nnumbers(job, group), &job->lorenzo->quantizer, numbers);
+    task->lorenzo->stages->numbers_of_tails(
+        quants_of(task, group), task->lorenzo->symbols + group * GROUP,
+        nnumbers(task, group), &task->lorenzo->quantizer, numbers);
 }
 
 static void
 measure_group(void *arg, uint64_t g)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
     uint64_t numbers[GROUP];
     uint64_t all = 0;
-    find_numbers(job, g, numbers);
-    for (uint64_t i = 0; i < nnumbers(job, g); i++)
+    find_numbers(task, g, numbers);
+    for (uint64_t i = 0; i < nnumbers(task, g); i++)
         all |= numbers[i];
-    job->widths_ret[g] = (uint8_t)bit_width(all);
+    task->widths_ret[g] = (uint8_t)bit_width(all);
 }
 
 static void
 write_group(void *arg, uint64_t g)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
     uint64_t numbers[GROUP];
-    const int width = job->widths[g];
-    struct bit_writer to = {.to = job->to + job->begin[g]};
-    find_numbers(job, g, numbers);
-    for (uint64_t i = 0; i < nnumbers(job, g); i++)
+    const int width = task->widths[g];
+    struct bit_writer to = {.to = task->to + task->begin[g]};
+    find_numbers(task, g, numbers);
+    for (uint64_t i = 0; i < nnumbers(task, g); i++)
         bit_writer_put(&to, numbers[i], width);
     bit_writer_end(&to);
 }
@@ -98,20 +98,20 @@ enum terp_status
 terp_cpu_tails_write(const struct cpu_prediction *lorenzo,
                      struct writer *writer)
 {
-    struct job job;
-    enum terp_status st = make_job(lorenzo, &job);
+    struct task task;
+    enum terp_status st = make_task(lorenzo, &task);
 
     if (st != TERP_OK)
         return st;
-    job.widths = job.widths_ret =
+    task.widths = task.widths_ret =
         writer_take(writer, terp_low_ngroups(lorenzo->layout->nvalues));
-    if (job.widths != NULL) {
-        for_groups(&job, measure_group);
-        job.to = writer_take(writer, place_groups(&job));
-        if (job.to != NULL)
-            for_groups(&job, write_group);
+    if (task.widths != NULL) {
+        for_groups(&task, measure_group);
+        task.to = writer_take(writer, place_groups(&task));
+        if (task.to != NULL)
+            for_groups(&task, write_group);
     }
-    terp_cpu_memory_free(lorenzo->pool, job.begin);
+    terp_cpu_memory_free(lorenzo->pool, task.begin);
     return TERP_OK;
 }
 
@@ -139,29 +139,29 @@ terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
 static void
 read_group(void *arg, uint64_t g)
 {
-    const struct job *job = arg;
+    const struct task *task = arg;
     uint64_t numbers[GROUP];
-    const int width = job->widths[g];
-    for (uint64_t i = 0; i < nnumbers(job, g); i++)
-        numbers[i] =
-            unpack_bits(job->from + job->begin[g], i * (uint64_t)width, width);
-    job->lorenzo->stages->tails_of_numbers(numbers, nnumbers(job, g),
-                                           quants_of(job, g));
+    const int width = task->widths[g];
+    for (uint64_t i = 0; i < nnumbers(task, g); i++)
+        numbers[i] = unpack_bits(task->from + task->begin[g],
+                                 i * (uint64_t)width, width);
+    task->lorenzo->stages->tails_of_numbers(numbers, nnumbers(task, g),
+                                            quants_of(task, g));
 }
 
 enum terp_status
 terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
                      const struct cpu_tails_section *section)
 {
-    struct job job;
-    enum terp_status st = make_job(lorenzo, &job);
+    struct task task;
+    enum terp_status st = make_task(lorenzo, &task);
 
     if (st != TERP_OK)
         return st;
-    job.widths = section->widths;
-    job.from = section->at;
-    place_groups(&job);
-    for_groups(&job, read_group);
-    terp_cpu_memory_free(lorenzo->pool, job.begin);
+    task.widths = section->widths;
+    task.from = section->at;
+    place_groups(&task);
+    for_groups(&task, read_group);
+    terp_cpu_memory_free(lorenzo->pool, task.begin);
     return TERP_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "cpu/predict/predictor.h"
 
-/* The place of a stream's tails. */
+/* Where a stream holds its tails. */
 struct cpu_tails_section {
     const uint8_t *widths; /* a byte per group */
     const uint8_t *at;

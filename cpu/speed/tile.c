@@ -130,7 +130,7 @@ terp_cpu_speed_tile_read(const struct cpu_speed_numbers *numbers,
 
 /* ---- exceptions ---- */
 
-/* A place in a tile: group 64 s + x, row r, is 16 times the group plus r. */
+/* A position in a tile: group 64 s + x, row r, is 16 times the group plus r. */
 static bool
 has_place(const struct terp_speed_box *box, int group, int r)
 {
@@ -219,7 +219,7 @@ terp_cpu_speed_exceptions_write(const struct cpu_speed_numbers *numbers,
     const uint64_t fill = first_of(numbers, box, values, masks);
     const int ngroups = terp_speed_row_ngroups(box);
     const int nstates = terp_speed_states_nbytes(box);
-    uint16_t place[TERP_SPEED_MAX_NLISTED];
+    uint16_t position[TERP_SPEED_MAX_NLISTED];
     int nlisted = 0;
 
     store_le(tile + nbytes, fill, numbers->word_nbytes);
@@ -243,15 +243,15 @@ terp_cpu_speed_exceptions_write(const struct cpu_speed_numbers *numbers,
                 nbytes += 2;
             }
             for (unsigned left = masks[g] ^ same; left != 0; left &= left - 1)
-                place[nlisted++] =
+                position[nlisted++] =
                     (uint16_t)(g * TERP_SPEED_NROWS + __builtin_ctz(left));
         }
     for (int i = 0; i < nlisted; i++, nbytes += 2)
-        store_le(tile + nbytes, place[i], 2);
+        store_le(tile + nbytes, position[i], 2);
     for (int i = 0; i < nlisted; i++) {
         store_le(tile + nbytes,
-                 bits_at(numbers, box, values, place[i] / TERP_SPEED_NROWS,
-                         place[i] % TERP_SPEED_NROWS),
+                 bits_at(numbers, box, values, position[i] / TERP_SPEED_NROWS,
+                         position[i] % TERP_SPEED_NROWS),
                  numbers->value_nbytes);
         nbytes += (uint64_t)numbers->value_nbytes;
     }
@@ -303,12 +303,13 @@ terp_cpu_speed_exceptions_place(const struct cpu_speed_numbers *numbers,
                                 fill);
         }
     for (int i = 0; i < read->nlisted; i++) {
-        const int place = (int)load_le(mixed + 2 * i, 2);
-        const int g = place / TERP_SPEED_NROWS, r = place % TERP_SPEED_NROWS;
-        if (place <= before || place >= TERP_SPEED_TILE_NVALUES ||
+        const int position = (int)load_le(mixed + 2 * i, 2);
+        const int g = position / TERP_SPEED_NROWS,
+                  r = position % TERP_SPEED_NROWS;
+        if (position <= before || position >= TERP_SPEED_TILE_NVALUES ||
             !has_place(box, g, r))
             return TERP_ERR_CORRUPT;
-        before = place;
+        before = position;
         place_value(
             numbers, box, values, g, r,
             load_le(mixed + 2 * read->nlisted + i * numbers->value_nbytes,

@@ -203,7 +203,7 @@ static enum repack_state
 make_copy(struct repack *repack, const struct stat *stat_in,
           struct repack_outcome *outcome)
 {
-    const bool in_place = repack->request.place == REPACK_IN_PLACE;
+    const bool in_place = repack->request.target == REPACK_IN_PLACE;
 
     if (!repack_output_begin(repack, stat_in) || !repack_list(repack) ||
         !check_levels(repack))
@@ -227,7 +227,7 @@ is_done(const struct repack *repack, const struct stat *stat_in,
         struct repack_outcome *outcome)
 {
     const struct repack_request *request = &repack->request;
-    const bool in_place = request->place == REPACK_IN_PLACE;
+    const bool in_place = request->target == REPACK_IN_PLACE;
     char reason[256];
     struct stat stat_out;
 

@@ -1,4 +1,4 @@
-/* terp repack: notes in a copy how it was made, so that a later run over many
+/* terp repack: records in a copy how it was made, so that a later run over many
  * files need not make it again. doc/record.md defines the note. */
 #pragma once
 

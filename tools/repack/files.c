@@ -139,7 +139,7 @@ add(struct search *search, struct repack_file file)
         free(file.trouble);
         return;
     }
-    file.place = files->n;
+    file.number = files->n;
     files->at[files->n++] = file;
 }
 
@@ -378,10 +378,10 @@ compare_places(const void *a, const void *b)
 {
     const struct repack_file *one = a, *other = b;
 
-    return compare_numbers(one->place, other->place);
+    return compare_numbers(one->number, other->number);
 }
 
-/* By output, and files of the same output by their place. In place, by the
+/* By output, and files of the same output by number. In place, by the
  * file: it may have several paths. */
 static int
 compare_outputs(const void *a, const void *b)
@@ -431,7 +431,7 @@ drop_repetitions(const struct repack_request *request,
         struct repack_file *last = n == 0 ? NULL : &files->at[n - 1];
         const bool repeats = last != NULL && file->out != NULL &&
                              last->out != NULL &&
-                             (request->place == REPACK_IN_PLACE
+                             (request->target == REPACK_IN_PLACE
                                   ? is_same_file(file, last)
                                   : strcmp(file->out, last->out) == 0);
         if (repeats && !is_same_file(file, last)) {
@@ -461,7 +461,7 @@ repack_files_find(const struct repack_request *request,
     struct search search = {.request = request, .files = files_ret};
 
     *files_ret = (struct repack_files){0};
-    if (request->place == REPACK_TO_OUT) {
+    if (request->target == REPACK_TO_OUT) {
         add(&search, (struct repack_file){.in = strdup(request->path_in),
                                           .out = strdup(request->path_out)});
     } else {

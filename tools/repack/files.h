@@ -10,7 +10,7 @@ struct repack_file {
     char *trouble;  /* why it cannot be copied, else NULL */
     uint64_t nbytes;
     uint64_t device, inode;
-    size_t place; /* in the order of the command line */
+    size_t number; /* in the order of the command line */
 };
 
 struct repack_files {

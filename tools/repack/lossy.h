@@ -1,5 +1,5 @@
-/* terp repack: notes in files of the CF conventions how far values may be from
- * the original, in the attributes of tools/common/cf.h. */
+/* terp repack: records in files of the CF conventions how far values may be
+ * from the original, in the attributes of tools/common/cf.h. */
 #pragma once
 
 #include "tools/repack/objects.h"

@@ -489,7 +489,7 @@ check_rules(struct repack_many *many)
     const struct repack_request *request = many->request;
     const struct pass pass = {many, repack_match, false, are_rules_used};
 
-    if (request->place == REPACK_TO_OUT || are_rules_used(request))
+    if (request->target == REPACK_TO_OUT || are_rules_used(request))
         return true;
     if (!use_files(&pass))
         return false;
@@ -510,7 +510,7 @@ static void
 copy_file(const struct repack_request *request,
           struct repack_outcome *outcome_ret)
 {
-    if (request->place == REPACK_TO_DIRECTORY &&
+    if (request->target == REPACK_TO_DIRECTORY &&
         !repack_files_make_directories(request->path_out))
         fail(outcome_ret, request->path_out, strerror(errno));
     else

@@ -144,7 +144,7 @@ static bool
 find_out(struct repack *repack, const struct stat *stat_in)
 {
     const char *path = repack->request.path_out;
-    const bool in_place = repack->request.place == REPACK_IN_PLACE;
+    const bool in_place = repack->request.target == REPACK_IN_PLACE;
 
     output.exists = stat(path, &output.old) == 0;
     if (!output.exists && errno != ENOENT)
@@ -253,8 +253,8 @@ set_rights(const struct repack *repack, const struct stat *stat_in)
 
     (void)umask(mask);
     if (output.file < 0 || fstat(output.file, &made) != 0)
-        return repack->request.place != REPACK_IN_PLACE;
-    if (repack->request.place == REPACK_IN_PLACE) {
+        return repack->request.target != REPACK_IN_PLACE;
+    if (repack->request.target == REPACK_IN_PLACE) {
         ok = take_over(repack);
     } else {
         if (output.exists) {
@@ -397,7 +397,7 @@ repack_output_finish(struct repack *repack, const struct stat *stat_in)
                            "cannot be kept: %s",
                            strerror(errno));
 #ifdef _WIN32 /* Windows does not replace an open file */
-    if (request->place == REPACK_IN_PLACE) {
+    if (request->target == REPACK_IN_PLACE) {
         tool_close(repack->in);
         repack->in = -1;
     }
@@ -405,7 +405,7 @@ repack_output_finish(struct repack *repack, const struct stat *stat_in)
     if (rename(unfinished_path, output.path) != 0)
         return repack_fail(repack, request->path_out, "%s", strerror(errno));
     has_unfinished = 0;
-    if (request->place == REPACK_IN_PLACE)
+    if (request->target == REPACK_IN_PLACE)
         sync_folder(output.path);
     free(output.path);
     output.path = NULL;

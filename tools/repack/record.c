@@ -126,6 +126,6 @@ repack_record(struct repack *repack, const struct repack_object *object,
     /* Lost values cannot be compared; terp_lost lists them. In place, nobody
      * can compare the files later. */
     return (!repack->request.record &&
-            repack->request.place != REPACK_IN_PLACE) ||
+            repack->request.target != REPACK_IN_PLACE) ||
            object->losses.nchunks > 0 || check(repack, object, in, out);
 }

@@ -389,7 +389,7 @@ check_files(struct argp_state *state, const struct repack_request *request)
         argp_error(state, "give two files, IN and OUT");
     if (!is_of_many && (request->njobs > 1 || request->redo))
         argp_error(state, "--jobs and --redo need --output-dir or --in-place");
-    if (request->place == REPACK_IN_PLACE && request->salvage)
+    if (request->target == REPACK_IN_PLACE && request->salvage)
         argp_error(state, "--salvage needs OUT or --output-dir: --in-place "
                           "would remove the damaged file");
 }
@@ -464,14 +464,14 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
 }
 
 static void
-set_place(struct argp_state *state, enum repack_place place,
-          const char *directory)
+set_target(struct argp_state *state, enum repack_target target,
+           const char *directory)
 {
     struct repack_request *request = state->input;
 
-    if (request->place != REPACK_TO_OUT && request->place != place)
+    if (request->target != REPACK_TO_OUT && request->target != target)
         argp_error(state, "give only one of --output-dir and --in-place");
-    request->place = place;
+    request->target = target;
     request->directory = directory;
 }
 
@@ -576,10 +576,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_OUTPUT_DIR:
         if (*arg == '\0')
             argp_error(state, "--output-dir needs the name of a directory");
-        set_place(state, REPACK_TO_DIRECTORY, arg);
+        set_target(state, REPACK_TO_DIRECTORY, arg);
         return 0;
     case KEY_IN_PLACE:
-        set_place(state, REPACK_IN_PLACE, NULL);
+        set_target(state, REPACK_IN_PLACE, NULL);
         return 0;
     case KEY_JOBS:
         request->njobs = tool_option_njobs(state, arg);

@@ -62,7 +62,7 @@ enum repack_levels {
 };
 
 /* Where repack writes its copies. */
-enum repack_place {
+enum repack_target {
     REPACK_TO_OUT,       /* one file */
     REPACK_TO_DIRECTORY, /* many files, into a tree of directories */
     REPACK_IN_PLACE      /* many files; each copy replaces its file */
@@ -72,7 +72,7 @@ struct repack_request {
     const char *command; /* "repack" or "preview" */
     char **operands;     /* files, directories and patterns */
     int noperands;
-    enum repack_place place;
+    enum repack_target target;
     const char *directory; /* for REPACK_TO_DIRECTORY */
     int njobs;             /* number of files at once */
     bool redo;             /* also copy files that are done */
@@ -116,7 +116,7 @@ repack_request_read_preview(int argc, char **argv,
 static inline bool
 repack_is_of_many(const struct repack_request *request)
 {
-    return request->place != REPACK_TO_OUT;
+    return request->target != REPACK_TO_OUT;
 }
 
 void

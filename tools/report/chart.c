@@ -53,10 +53,10 @@ position_on(const struct axis *axis, double value)
 }
 
 static void
-put_place(struct html *html, const char *name, double place)
+put_coordinate(struct html *html, const char *name, double coordinate)
 {
     html_printf(html, " %s=\"", name);
-    html_place(html, place);
+    html_coordinate(html, coordinate);
     html_put(html, "\"");
 }
 
@@ -65,8 +65,8 @@ put_label(struct html *html, double x, double y, const char *anchor,
           const char *label)
 {
     html_put(html, "<text");
-    put_place(html, "x", x);
-    put_place(html, "y", y);
+    put_coordinate(html, "x", x);
+    put_coordinate(html, "y", y);
     html_printf(html, " text-anchor=\"%s\">%s</text>", anchor, label);
 }
 
@@ -75,10 +75,10 @@ put_line(struct html *html, const char *class, double x0, double y0, double x1,
          double y1)
 {
     html_printf(html, "<line class=\"%s\"", class);
-    put_place(html, "x1", x0);
-    put_place(html, "y1", y0);
-    put_place(html, "x2", x1);
-    put_place(html, "y2", y1);
+    put_coordinate(html, "x1", x0);
+    put_coordinate(html, "y1", y0);
+    put_coordinate(html, "x2", x1);
+    put_coordinate(html, "y2", y1);
     html_put(html, "/>");
 }
 
@@ -160,10 +160,10 @@ static void
 end(struct html *html, const char *name_x)
 {
     html_put(html, "<rect class=\"frame\"");
-    put_place(html, "x", LEFT);
-    put_place(html, "y", TOP);
-    put_place(html, "width", PLOT_WIDTH);
-    put_place(html, "height", PLOT_HEIGHT);
+    put_coordinate(html, "x", LEFT);
+    put_coordinate(html, "y", TOP);
+    put_coordinate(html, "width", PLOT_WIDTH);
+    put_coordinate(html, "height", PLOT_HEIGHT);
     html_put(html, "/>");
     put_label(html, LEFT + PLOT_WIDTH / 2.0, HEIGHT - 5, "middle", name_x);
     html_put(html, "</svg>\n");
@@ -179,8 +179,8 @@ put_legend(struct html *html, int nth, const char *class, const char *name)
     put_label(html, x + 27, TOP - 10, "start", name);
 }
 
-/* Draws a curve through points of the axes. Points without a place interrupt
- * it. */
+/* Draws a curve through points of the axes. Points without a coordinate
+ * interrupt it. */
 static void
 put_curve(struct html *html, const char *class, const struct axis *axis_x,
           const struct axis *axis_y, const double *x, const double *y, int n)
@@ -197,9 +197,9 @@ put_curve(struct html *html, const char *class, const struct axis *axis_x,
         if (!any)
             html_printf(html, "<path class=\"%s\" d=\"", class);
         html_put(html, down ? "L" : "M");
-        html_place(html, place_x(to_x));
+        html_coordinate(html, place_x(to_x));
         html_put(html, " ");
-        html_place(html, place_y(fmin(fmax(to_y, 0), 1)));
+        html_coordinate(html, place_y(fmin(fmax(to_y, 0), 1)));
         if (!down) /* a single point shows, too */
             html_put(html, "h0");
         down = any = true;
@@ -240,10 +240,10 @@ report_bins(struct html *html, const struct compare_bins *bins)
         if (!inside)
             height = fmax(height, 3); /* few values must show */
         html_printf(html, "<rect class=\"%s\"", inside ? "inside" : "outside");
-        put_place(html, "x", LEFT + i * width + 0.3);
-        put_place(html, "y", TOP + PLOT_HEIGHT - height);
-        put_place(html, "width", width - 0.6);
-        put_place(html, "height", height);
+        put_coordinate(html, "x", LEFT + i * width + 0.3);
+        put_coordinate(html, "y", TOP + PLOT_HEIGHT - height);
+        put_coordinate(html, "width", width - 0.6);
+        put_coordinate(html, "height", height);
         html_put(html, "/>");
     }
     for (int sign = -1; sign <= 1; sign++) {

@@ -294,9 +294,9 @@ html_dims(struct html *html, int rank, const hsize_t *dims)
 }
 
 void
-html_place(struct html *html, double place)
+html_coordinate(struct html *html, double coordinate)
 {
-    const long tenths = lround(place * 10);
+    const long tenths = lround(coordinate * 10);
 
     html_printf(html, "%s%ld", tenths < 0 ? "-" : "", labs(tenths) / 10);
     if (tenths % 10 != 0)

@@ -71,7 +71,7 @@ html_dims(struct html *html, int rank, const hsize_t *dims);
 
 /* Adds a coordinate of a picture, with one decimal. */
 void
-html_place(struct html *html, double place);
+html_coordinate(struct html *html, double coordinate);
 
 /* Adds bytes as a URI of this media type. */
 void

@@ -50,14 +50,14 @@ name_of(const char *path)
 
 /* Adds the name of a dataset, as a link where it has a section. */
 static void
-put_name(struct html *html, const char *path, uint64_t place)
+put_name(struct html *html, const char *path, uint64_t number)
 {
-    if (place > 0)
-        html_printf(html, "<a href=\"#d%" PRIu64 "\">", place);
+    if (number > 0)
+        html_printf(html, "<a href=\"#d%" PRIu64 "\">", number);
     html_put(html, "<bdi>");
     html_text(html, path, HTML_MAX_SHORT_NAME);
     html_put(html, "</bdi>");
-    if (place > 0)
+    if (number > 0)
         html_put(html, "</a>");
 }
 
@@ -93,13 +93,13 @@ put_number_cell(struct html *html, const char *name, const char *class,
 
 static void
 put_row(struct report_page *page, const struct report_pair *pair,
-        uint64_t place, bool fails)
+        uint64_t number, bool fails)
 {
     const struct compare_result *result = pair->result;
     struct html *html = &page->rows;
 
     html_put(html, "<tr><th scope=\"row\">");
-    put_name(html, result->path, place);
+    put_name(html, result->path, number);
     html_put(html, "</th>");
     put_kind(html, pair);
     put_number_cell(html, "Ratio", "ratio",
@@ -114,7 +114,7 @@ put_row(struct report_page *page, const struct report_pair *pair,
     }
     html_put(html, "<td data-name=\"Result\">");
     report_put_verdict(html, pair, fails);
-    if (report_reason(pair)[0] != '\0' && place == 0) {
+    if (report_reason(pair)[0] != '\0' && number == 0) {
         html_put(html, " <span class=\"reason\">");
         html_text(html, report_reason(pair), 0);
         html_put(html, "</span>");
@@ -125,12 +125,12 @@ put_row(struct report_page *page, const struct report_pair *pair,
 
 static void
 put_failure(struct report_page *page, const struct report_pair *pair,
-            uint64_t place)
+            uint64_t number)
 {
     if (page->nfailing++ >= MAX_NFAILURES)
         return;
     html_put(&page->failures, "<li>");
-    put_name(&page->failures, pair->result->path, place);
+    put_name(&page->failures, pair->result->path, number);
     html_printf(&page->failures, ": %s", report_verdict_text(pair));
     if (report_reason(pair)[0] != '\0') {
         html_put(&page->failures, " (");
@@ -142,7 +142,7 @@ put_failure(struct report_page *page, const struct report_pair *pair,
 
 static void
 add_sums(struct report_page *page, const struct report_pair *pair,
-         uint64_t place)
+         uint64_t number)
 {
     const struct compare_result *result = pair->result;
 
@@ -158,9 +158,9 @@ add_sums(struct report_page *page, const struct report_pair *pair,
     if (!(result->error_of_bound <= page->worst) &&
         !isnan(result->error_of_bound)) {
         page->worst = result->error_of_bound;
-        page->worst_place = place;
+        page->worst_number = number;
         html_free(&page->worst_name);
-        put_name(&page->worst_name, result->path, place);
+        put_name(&page->worst_name, result->path, number);
     }
 }
 
@@ -172,20 +172,20 @@ report_page_add(struct report_page *page, const struct report_pair *pair,
     const struct compare_options *given = &page->request->given;
     const enum compare_verdict verdict = result->verdict;
     const bool fails = compare_verdict_fails(verdict, given->allows_unjudged);
-    const uint64_t place = detail ? ++page->nsections : 0;
+    const uint64_t number = detail ? ++page->nsections : 0;
     bool ok = true;
 
     page->ndatasets++;
     page->nexceeded += verdict == COMPARE_EXCEEDED;
     page->nfailed += verdict > COMPARE_EXCEEDED;
     page->nunjudged += verdict != COMPARE_OK && verdict < COMPARE_EXCEEDED;
-    add_sums(page, pair, place);
+    add_sums(page, pair, number);
     if (detail)
-        ok = report_section(&page->sections, place, pair, &given->bounds);
+        ok = report_section(&page->sections, number, pair, &given->bounds);
     if (fails)
-        put_failure(page, pair, place);
+        put_failure(page, pair, number);
     if (page->nrows < MAX_NROWS || (fails && page->nrows < 2 * MAX_NROWS))
-        put_row(page, pair, place, fails);
+        put_row(page, pair, number, fails);
     else
         page->nhidden++;
     return ok;

@@ -320,7 +320,7 @@ visit_alone(struct run *run, hid_t file)
     nested_files_close(run->files);
 }
 
-/* Opens a file, or notes why that fails. */
+/* Opens a file, or records why that fails. */
 static hid_t
 open_file(struct run *run, const char *path, uint64_t *nbytes_ret)
 {

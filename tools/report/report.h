@@ -50,8 +50,8 @@ struct report_page {
     uint64_t ndatasets, nexceeded, nfailed, nunjudged;
     /* Of float datasets: values, and stored bytes. */
     uint64_t nbytes, a_stored_nbytes, b_stored_nbytes;
-    double worst;         /* largest error over its bound; NAN: none known */
-    uint64_t worst_place; /* number of its section; 0: none */
+    double worst;          /* largest error over its bound; NAN: none known */
+    uint64_t worst_number; /* number of its section; 0: none */
     struct html worst_name;
     uint64_t nfailing;    /* datasets that make the command fail */
     struct html failures; /* a list of them */
@@ -86,7 +86,7 @@ report_page_end(struct report_page *page, struct html *html);
 /* Adds the section of a compared float dataset; reads the dataset again. False
  * where something could not be read or computed; the section says it. */
 bool
-report_section(struct html *html, uint64_t place,
+report_section(struct html *html, uint64_t number,
                const struct report_pair *pair,
                const struct compare_bounds *bounds);
 

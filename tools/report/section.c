@@ -558,13 +558,13 @@ put_facts(const struct section *section)
 /* ---- the section ---- */
 
 static void
-put_title(const struct section *section, uint64_t place)
+put_title(const struct section *section, uint64_t number)
 {
     struct html *html = section->html;
     char *name = tool_attribute_text(section->pair->b->id, "long_name");
 
     html_printf(html, "<section class=\"dataset\" id=\"d%" PRIu64 "\">\n<h2>",
-                place);
+                number);
     html_put(html, "<bdi>");
     html_text(html, section->result->path, 0);
     html_put(html, "</bdi> ");
@@ -688,7 +688,7 @@ bound_of(const struct section *section)
 }
 
 bool
-report_section(struct html *html, uint64_t place,
+report_section(struct html *html, uint64_t number,
                const struct report_pair *pair,
                const struct compare_bounds *bounds)
 {
@@ -700,7 +700,7 @@ report_section(struct html *html, uint64_t place,
     struct html notes = {0};
     bool ok = measure(&section, &notes);
 
-    put_title(&section, place);
+    put_title(&section, number);
     html_append(html, &notes);
     html_free(&notes);
     if (pair->b->nvalues > 0)
