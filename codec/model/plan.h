@@ -88,7 +88,37 @@ struct terp_blend_costs {
     uint64_t three_pairs, three_full; /* classes of three, linear */
     uint64_t average;                 /* classes of four, which are not
                                          blended */
+    int ndims;                        /* dimensions that have odd points */
 };
+
+/* Whether a plan averages predictions along several dimensions: the priorities
+ * of two dimensions are equal. */
+static inline TERP_HOST_DEVICE bool
+terp_averages_dims(unsigned priorities, int ndims)
+{
+    unsigned most = 0;
+
+    for (int d = 0; d < 4; d++)
+        if ((priorities >> (2 * d) & 3) > most)
+            most = priorities >> (2 * d) & 3;
+    return (int)most + 1 < ndims;
+}
+
+/* The average of long splines is not sampled but priced by what they gain in
+ * one dimension. That is too low a price where one dimension is smoother than
+ * the other. So blending, which is sampled, may be dearer than the average by
+ * one part in TERP_BLEND_LEAD, in levels of at least 1 KiB. */
+#define TERP_BLEND_LEAD 32
+#define TERP_BLEND_LEAD_MIN_COST (UINT64_C(8192) << TERP_COST_FRACTION_NBITS)
+static inline TERP_HOST_DEVICE uint64_t
+terp_blend_lead(uint64_t best, const struct terp_level_plan *plan, int ndims)
+{
+    return plan->spline == TERP_SPLINE_LONG &&
+                   terp_averages_dims(plan->priorities, ndims) &&
+                   best >= TERP_BLEND_LEAD_MIN_COST
+               ? best / TERP_BLEND_LEAD
+               : 0;
+}
 
 /* Chooses blending if it is cheaper than `best`. Returns the price of the
  * level. A long spline is assumed to gain in three dimensions what it gains in
@@ -119,7 +149,7 @@ terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
         plan->spline = (uint8_t)left;
         plan->priorities = TERP_BLEND_FULL;
     }
-    if (of_long < best) {
+    if (of_long < best + terp_blend_lead(best, plan, costs->ndims)) {
         best = of_long;
         plan->spline = TERP_SPLINE_LONG;
         plan->priorities = TERP_BLEND_FULL;

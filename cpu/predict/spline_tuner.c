@@ -214,6 +214,7 @@ plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
     for (unsigned kind = 0; kind < TERP_NSPLINES; kind++)
         blends.single[kind] = cost_of_singles(costs, kind, TERP_NCLASSES - 1);
     blends.average = costs->cubic[15][15];
+    blends.ndims = nactive;
     blends.two =
         sample_blended(sampler, 2, TERP_SPLINE_LINEAR, TERP_BLEND_FULL);
     blends.two_long =

@@ -182,6 +182,7 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
         nactive < TERP_NDIMS
             ? 0
             : s_costs[histograms_before(TERP_NCLASSES - 1) + TERP_NCLASSES - 2];
+    costs.ndims = (int)nactive;
     return costs;
 }
 

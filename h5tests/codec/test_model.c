@@ -15,6 +15,7 @@
 #include "codec/model/domain.h"
 #include "codec/model/lossless.h"
 #include "codec/model/low_bits.h"
+#include "codec/model/plan.h"
 #include "codec/model/pointwise.h"
 #include "codec/model/quantizer.h"
 #include "codec/model/repeats.h"
@@ -781,6 +782,48 @@ chunks_are_open_to_more_by_their_parameters(void **state)
     assert_false(terp_is_open_to_more(&plain, &other, 10000));
 }
 
+/* Of two plans at nearly the same price the tuner takes the one whose price is
+ * known better: that of blending by a long spline, unless the average is along
+ * one dimension, or the level is tiny. */
+static void
+long_blends_win_against_averages_of_nearly_their_price(void **state)
+{
+    const uint64_t of_average = 4 * TERP_BLEND_LEAD_MIN_COST;
+    const uint64_t least = TERP_BLEND_LEAD_MIN_COST;
+    const struct {
+        uint64_t best;
+        int ndims;
+        unsigned spline, priorities;
+        bool wins; /* at 25/24 of what blending costs by its samples */
+    } cases[] = {
+        {of_average, 2, TERP_SPLINE_LONG, 0x00, true},
+        {of_average, 3, TERP_SPLINE_LONG, 0x14, true},
+        {of_average, 2, TERP_SPLINE_LONG, 0x01, false},
+        {of_average, 3, TERP_SPLINE_LONG, 0x24, false},
+        {of_average, 2, TERP_SPLINE_CUBIC, 0x00, false},
+        {least - 1, 2, TERP_SPLINE_LONG, 0x00, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t best = cases[i].best;
+        struct terp_blend_costs costs = {.two = best, .ndims = cases[i].ndims};
+        struct terp_level_plan plan = {(uint8_t)cases[i].spline,
+                                       (uint8_t)cases[i].priorities, 1};
+        /* The prices of blending are 1 and 33/32 of `best`, at most. */
+        costs.two_long = (best + best / 33) / 25 * 24;
+        assert_true((terp_choose_blending(&costs, best, &plan) > best) ==
+                    cases[i].wins);
+        assert_int_equal(plan.priorities,
+                         cases[i].wins ? TERP_BLEND_FULL : cases[i].priorities);
+        costs.two_long = (best + best / 31) / 25 * 24;
+        plan.priorities = (uint8_t)cases[i].priorities;
+        plan.spline = (uint8_t)cases[i].spline;
+        assert_true(terp_choose_blending(&costs, best, &plan) == best);
+        assert_int_equal(plan.priorities, cases[i].priorities);
+    }
+}
+
 int
 main(void)
 {
@@ -795,6 +838,8 @@ main(void)
         cmocka_unit_test(periods_divide_an_extent),
         cmocka_unit_test(chunks_are_open_to_more_by_their_parameters),
         cmocka_unit_test(products_up_to_the_largest_int64_fit),
+        cmocka_unit_test(
+            long_blends_win_against_averages_of_nearly_their_price),
         cmocka_unit_test(cpu_alone_stores_bytes_and_reaches_enormous_psnrs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
