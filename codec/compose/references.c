@@ -93,8 +93,10 @@ find_other_predictor(const struct referring *referring,
 
     *other_ret = TERP_PREDICTOR_AUTO;
     if (at == NULL ||
-        !terp_references_try_both(params, referring->batch->source.chunk,
-                                  referring->found.nreferences))
+        !terp_references_try_both(
+            params, referring->batch->source.chunk,
+            referring->found.nreferences,
+            referring->part[TERP_REFERENCES_VALUES].stream_nbytes))
         return TERP_OK;
     const enum terp_status st =
         coder->engine->peek(coder->session, 1, &at, &nbytes, buffer, &seen);

@@ -4,6 +4,7 @@
 
 #include "codec/format/frame.h"
 #include "codec/model/cost.h"
+#include "codec/model/low_bits.h"
 #include "codec/model/spline.h"
 
 #define TERP_BOUND_RATIO_ONE 64
@@ -256,15 +257,19 @@ terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
 /* Whether integers for which the lossless prediction was chosen may be smaller
  * with splines, so that coding them twice pays. The estimate of splines counts
  * the unit's bits below the symbols for each value, though tiles of small codes
- * have fewer; where the unit is wide it is up to 1.7 times the truth. Small
- * chunks stay as they were. */
+ * have fewer; where the unit is wide it is up to 1.7 times the truth. It is so
+ * only where these bits are most of it: where the symbols take at most two
+ * thirds as many. Small chunks stay as they were. */
 #define TERP_SPLINES_MIN_UNIT_NBITS 6
 static inline TERP_HOST_DEVICE bool
 terp_may_be_splines(uint64_t spline_cost, uint64_t lossless_cost,
                     int unit_nbits, uint64_t nvalues)
 {
+    const uint64_t of_unit = terp_cost_with_low_bits(0, nvalues, unit_nbits);
+
     return nvalues > TERP_CLOSE_MAX_NVALUES &&
            unit_nbits >= TERP_SPLINES_MIN_UNIT_NBITS &&
+           spline_cost / 5 * 3 < of_unit &&
            spline_cost / 13 * 10 < lossless_cost;
 }
 

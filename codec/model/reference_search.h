@@ -385,19 +385,25 @@ terp_references_params(const struct terp_params *params, bool is_float,
 /* Whether both predictors are tried for the values: where at least half of them
  * are markers. Markers tell nothing of their neighbours, so estimates of the
  * better predictor are often wrong. Floats without a loss have one predictor.
- * Smaller chunks would gain about a percent; their streams stay as they were.
- */
+ * Integers that take many bits gain nothing: `stream_nbytes` is what the values
+ * take by one predictor. Smaller chunks would gain about a percent; their
+ * streams stay as they were. */
 #define TERP_BOTH_MIN_NVALUES (UINT64_C(1) << 16)
+#define TERP_BOTH_MAX_NBITS 12
 static inline bool
 terp_references_try_both(const struct terp_params *params,
-                         const struct terp_chunk *chunk, uint64_t nreferences)
+                         const struct terp_chunk *chunk, uint64_t nreferences,
+                         uint64_t stream_nbytes)
 {
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
+    const bool is_narrow =
+        8 * stream_nbytes <= TERP_BOTH_MAX_NBITS * (nvalues - nreferences);
 
     return nvalues >= TERP_BOTH_MIN_NVALUES && nreferences >= nvalues / 2 &&
            params->predictor == TERP_PREDICTOR_AUTO &&
            params->effort == TERP_EFFORT_DEFAULT &&
-           (terp_type_is_integer(chunk->type) || !terp_is_lossless(params));
+           (terp_type_is_integer(chunk->type) ? is_narrow
+                                              : !terp_is_lossless(params));
 }
 
 /* The predictor to try beside a prediction; AUTO: none. */
