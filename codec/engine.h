@@ -119,6 +119,8 @@ struct terp_source {
     bool is_of_columns;
     /* references are not tried for the values of the chunk */
     bool has_no_references;
+    /* markers stand for the values that refer to others */
+    bool has_markers;
     /* also find the facts of struct terp_facts from `bound` on */
     bool wants_more;
     uint64_t n;

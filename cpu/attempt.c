@@ -254,6 +254,7 @@ write_stream(struct cpu_encoder *enc, predict_function *predict, uint8_t *dst,
 
     enc->body.frame.has_specials = enc->survey.stats.nspecials > 0;
     enc->body.prediction.nspecials = enc->survey.stats.nspecials;
+    enc->body.prediction.has_markers = enc->source.has_markers;
     attempt->may_have_prefixes = false;
     attempt->prefixed_nbytes = 0;
     attempt->writer = (struct writer){dst, dst + cap_nbytes - 1, false};

@@ -30,6 +30,7 @@ terp_cpu_encoder_make(const struct terp_source *source, uint64_t i,
     enc->facts.may_repeat =
         terp_may_refer_exactly(enc->source.params, source->chunk->type);
     enc->source.is_part = source->is_part;
+    enc->source.has_markers = source->has_markers;
     enc->source.wants_more = source->wants_more;
     if (source->limits != NULL && !terp_is_lossless(source->params)) {
         enc->source.is_limited = true;

@@ -18,7 +18,8 @@ struct cpu_encoder_source {
     const void *parts; /* in the host's byte order */
     struct terp_limits limits; /* of the coded values, if `is_limited` */
     bool is_limited;
-    bool is_part; /* the stream will be a part of another stream */
+    bool is_part;     /* the stream will be a part of another stream */
+    bool has_markers; /* terp_source.has_markers */
     bool wants_more;
 };
 

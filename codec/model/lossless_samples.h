@@ -11,6 +11,27 @@
 #define TERP_LOSSLESS_FEW_NRUNS 16
 #define TERP_LOSSLESS_MANY_NRUNS 64
 
+/* A chunk is sparse if at most one value in TERP_LOSSLESS_SPARSE_ONE_IN is not
+ * special: clouds, plumes. Most runs then hold nothing that counts, so there
+ * are TERP_LOSSLESS_SPARSE_NTIMES as many. Values between markers of references
+ * are spread more evenly, and gain nothing. Smaller chunks stay as they were.
+ */
+#define TERP_LOSSLESS_SPARSE_MIN_NVALUES (1 << 16)
+#define TERP_LOSSLESS_SPARSE_ONE_IN 8
+#define TERP_LOSSLESS_SPARSE_NTIMES 8
+static inline TERP_HOST_DEVICE bool
+terp_lossless_is_sparse(uint64_t nvalues, uint64_t nspecials, bool has_markers)
+{
+    return !has_markers && nvalues >= TERP_LOSSLESS_SPARSE_MIN_NVALUES &&
+           nvalues - nspecials <= nvalues / TERP_LOSSLESS_SPARSE_ONE_IN;
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_lossless_nruns(uint64_t nruns, bool is_sparse)
+{
+    return is_sparse ? nruns * TERP_LOSSLESS_SPARSE_NTIMES : nruns;
+}
+
 /* ---- runs ---- */
 
 /* A run: values of a row. `most` are the orders of differences that are known
@@ -167,12 +188,13 @@ terp_lossless_center_of(int64_t middle)
 /* Whether the center is dropped. When differences are taken, the center is
  * subtracted only from integers at the start of lines, which are often smaller
  * than others. So it stays only if each sample would take this many bits more
- * without it. */
+ * without it. In a sparse chunk most lines start beside special values. */
 #define TERP_LOSSLESS_CENTER_MIN_NBITS 4
 static inline TERP_HOST_DEVICE bool
 terp_lossless_drops_center(unsigned dims, uint64_t nbits,
-                           uint64_t nbits_of_zero, uint64_t nsampled)
+                           uint64_t nbits_of_zero, uint64_t nsampled,
+                           bool is_sparse)
 {
-    return dims != 0 &&
+    return dims != 0 && !is_sparse &&
            nbits_of_zero < nbits + TERP_LOSSLESS_CENTER_MIN_NBITS * nsampled;
 }

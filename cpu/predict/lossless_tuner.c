@@ -7,14 +7,16 @@
 /* The chunk, and memory for its samples. */
 struct tuning {
     const struct cpu_prediction *lossless;
+    bool is_sparse;
     void *scratch;
 };
 
 static void
 weigh(const struct tuning *tuning, const struct cpu_lossless *model,
-      uint64_t nruns, struct cpu_order_weights *weights)
+      uint64_t nwanted, struct cpu_order_weights *weights)
 {
     const struct cpu_prediction *lossless = tuning->lossless;
+    const uint64_t nruns = terp_lossless_nruns(nwanted, tuning->is_sparse);
 
     memset(weights, 0, sizeof *weights);
     for (uint64_t i = 0; i < nruns; i++) {
@@ -28,9 +30,10 @@ weigh(const struct tuning *tuning, const struct cpu_lossless *model,
 
 static uint64_t
 cost_of(const struct tuning *tuning, const struct cpu_lossless *model,
-        uint64_t nruns)
+        uint64_t nwanted)
 {
     const struct cpu_prediction *lossless = tuning->lossless;
+    const uint64_t nruns = terp_lossless_nruns(nwanted, tuning->is_sparse);
     uint64_t cost = 0;
 
     for (uint64_t i = 0; i < nruns; i++) {
@@ -92,7 +95,8 @@ drop_center(const struct tuning *tuning,
         return;
     weigh(tuning, &without, TERP_LOSSLESS_MANY_NRUNS, &of_zero);
     if (terp_lossless_drops_center(model->dims, weights->nbits[0],
-                                   of_zero.nbits[0], weights->nsampled))
+                                   of_zero.nbits[0], weights->nsampled,
+                                   tuning->is_sparse))
         model->center = 0;
 }
 
@@ -158,6 +162,8 @@ terp_cpu_lossless_tune(struct cpu_prediction *lossless,
 {
     const struct tuning tuning = {
         lossless,
+        terp_lossless_is_sparse(lossless->layout->nvalues, lossless->nspecials,
+                                lossless->has_markers),
         terp_cpu_memory_make(lossless->pool, CPU_LOSSLESS_SCRATCH_NBYTES)};
 
     if (tuning.scratch == NULL)

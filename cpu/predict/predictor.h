@@ -46,6 +46,7 @@ struct cpu_prediction {
     unsigned lorenzo_dims; /* bit 0: dim 0, the fastest;
                             * terp_lorenzo_dims_are_valid */
     struct cpu_lossless lossless;
+    bool has_markers;                   /* encode: terp_source.has_markers */
     uint64_t spline_cost, lorenzo_cost; /* encode: the estimates */
     bool may_be_splines;                /* encode: terp_may_be_splines */
 

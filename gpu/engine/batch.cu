@@ -222,6 +222,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.has_domain = call->domain != NULL;
     batch.decodes = call->params == NULL;
     batch.is_part = call->is_part;
+    batch.encoding.has_markers = call->has_markers;
     batch.encoding.measures = call->measures;
     batch.encoding.has_bounds = call->bounds != NULL;
     if (batch.decodes && request->expects.ratio)

@@ -34,7 +34,8 @@ struct cuda_call {
     const struct terp_params *params; /* NULL: decode */
     /* encode: the caller's bound; `params` has the carrier's. */
     double caller_bound;
-    bool is_part; /* inner streams, see cuda_batch */
+    bool is_part;     /* inner streams, see cuda_batch */
+    bool has_markers; /* encode: terp_source.has_markers */
     /* encode: one per chunk, see cuda_chunk.bound; NULL: the bound of `params`
      * applies to all */
     const double *bounds;

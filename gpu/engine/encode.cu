@@ -271,6 +271,7 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     call.params = &params;
     call.caller_bound = encoding->caller_bound;
     call.is_part = source->is_part;
+    call.has_markers = source->has_markers;
     call.bounds = encoding->has_bounds ? (double *)encoding->bounds : NULL;
     call.form = form;
     call.nchunks = encoding->n;

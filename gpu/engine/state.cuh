@@ -350,8 +350,9 @@ static_assert(CUDA_FRAME_NBYTES >
 /* How an encoder works on all chunks of a batch. */
 struct cuda_batch_encoding {
     struct terp_params params;
-    bool measures;   /* only the ranges are found */
-    bool has_bounds; /* the host sets cuda_chunk.bound */
+    bool measures;    /* only the ranges are found */
+    bool has_markers; /* terp_source.has_markers */
+    bool has_bounds;  /* the host sets cuda_chunk.bound */
     double pointwise_bound, floor;
     double caller_bound; /* in the form's head */
     /* Integers: the caller's bound, and values that are excluded from the

@@ -34,6 +34,13 @@ may_be_splines(const struct cuda_batch &batch)
            !terp_is_lossless(&batch.encoding.params);
 }
 
+static __device__ __forceinline__ bool
+is_sparse(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return terp_lossless_is_sparse(batch.nvalues, chunk.nspecials,
+                                   batch.encoding.has_markers);
+}
+
 static __device__ __forceinline__ struct cuda_lossless_tuner *
 tuner_of(const struct cuda_batch &batch)
 {
@@ -110,7 +117,8 @@ __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
 
 /* ---- orders of differences ---- */
 
-/* Adds up the bits that the differences of a run take under every order. */
+/* Adds up the bits that the differences of a run take under every order. A
+ * block calls it. */
 template <typename T>
 static __device__ __forceinline__ void
 weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
@@ -136,10 +144,28 @@ weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
     atomicAdd(&weights->nsampled, (unsigned long long)s->ncounted);
 }
 
+/* Weighs a block's runs: every `nblocks`-th one from `first` on, of as many
+ * blocks and more if the chunk is sparse. Barriers separate runs. */
+template <typename T>
+static __device__ __forceinline__ void
+weigh_runs(const struct lossless_source<T> &source, uint64_t first,
+           uint64_t nblocks, bool is_sparse, struct lossless_sample<T> *s,
+           struct cuda_order_weights *weights)
+{
+    const uint64_t nruns = terp_lossless_nruns(nblocks, is_sparse);
+
+#pragma unroll 1
+    for (uint64_t run = first; run < nruns; run += nblocks) {
+        if (run > first)
+            __syncthreads();
+        weigh_run(source, run, nruns, s, weights);
+    }
+}
+
 /* Weighs every step. Grid: x = TERP_LOSSLESS_MAX_NSTEPS *
- * TERP_LOSSLESS_FEW_NRUNS, y = chunks. A block owns one run of samples for one
- * step. Shared memory: struct lossless_sample; barriers see take_sample. Blocks
- * add their results by atomics. */
+ * TERP_LOSSLESS_FEW_NRUNS, y = chunks. A block owns some runs of samples for
+ * one step. Shared memory: struct lossless_sample; barriers see take_sample.
+ * Blocks add their results by atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
@@ -152,9 +178,9 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
     if (!is_tuned(chunk) || i >= tuner->nsteps)
         return;
     struct cuda_lossless_trial *trial = &tuner->trial[i];
-    weigh_run(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
-              blockIdx.x % TERP_LOSSLESS_FEW_NRUNS, TERP_LOSSLESS_FEW_NRUNS, &s,
-              &trial->weights);
+    weigh_runs(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
+               blockIdx.x % TERP_LOSSLESS_FEW_NRUNS, TERP_LOSSLESS_FEW_NRUNS,
+               is_sparse(batch, chunk), &s, &trial->weights);
 }
 
 /* Returns the dimensions of the order whose differences take the fewest bits;
@@ -254,6 +280,23 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
         atomicAdd(cost, all);
 }
 
+/* Prices a block's runs, as weigh_runs. */
+template <typename T>
+static __device__ __forceinline__ void
+price_runs(const struct lossless_source<T> &source, unsigned dims,
+           uint64_t first, uint64_t nblocks, bool is_sparse,
+           struct lossless_sample<T> *s, unsigned long long *cost)
+{
+    const uint64_t nruns = terp_lossless_nruns(nblocks, is_sparse);
+
+#pragma unroll 1
+    for (uint64_t run = first; run < nruns; run += nblocks) {
+        if (run > first)
+            __syncthreads();
+        price_run(source, dims, run, nruns, s, cost);
+    }
+}
+
 /* Returns the step that costs least. A step that relies on a grid or on zero
  * bits that all samples have may not fit other values:
  * terp_lossless_needs_check says that such a step needs further tests.
@@ -307,10 +350,10 @@ __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
             }
         }
         __syncthreads();
-        price_run(
+        price_runs(
             lossless_source_of<T>(batch, chunk, trial->step, trial->center),
             s_dims, blockIdx.x % TERP_LOSSLESS_FEW_NRUNS,
-            TERP_LOSSLESS_FEW_NRUNS, &s, &trial->cost);
+            TERP_LOSSLESS_FEW_NRUNS, is_sparse(batch, chunk), &s, &trial->cost);
     }
     if (is_last_block(&chunk.prices_progress, gridDim.x) && threadIdx.x == 0)
         tuner->best = choose_step(tuner, sizeof(T), true);
@@ -369,7 +412,7 @@ final_trial(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 }
 
 /* Weighs this step on more runs, with its center and without a center. Grid: x
- * = 2 * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns one run. Shared
+ * = 2 * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns some runs. Shared
  * memory: struct lossless_sample. */
 template <typename T>
 static __global__ void
@@ -385,15 +428,16 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
     const struct cuda_lossless_trial *trial = final_trial(batch, chunk, tuner);
     if (of_zero && trial->center == 0)
         return;
-    weigh_run(lossless_source_of<T>(batch, chunk, trial->step,
-                                    of_zero ? 0 : trial->center),
-              blockIdx.x % TERP_LOSSLESS_MANY_NRUNS, TERP_LOSSLESS_MANY_NRUNS,
-              &s, of_zero ? &tuner->of_zero : &tuner->choice);
+    weigh_runs(lossless_source_of<T>(batch, chunk, trial->step,
+                                     of_zero ? 0 : trial->center),
+               blockIdx.x % TERP_LOSSLESS_MANY_NRUNS, TERP_LOSSLESS_MANY_NRUNS,
+               is_sparse(batch, chunk), &s,
+               of_zero ? &tuner->of_zero : &tuner->choice);
 }
 
 /* Prices the differences of this step, if splines may cost less. Grid: x =
- * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns one run. Shared memory as
- * for price_steps. */
+ * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns some runs. Shared memory
+ * as for price_steps. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
@@ -414,9 +458,9 @@ __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
             s_dims = dims;
     }
     __syncthreads();
-    price_run(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
-              s_dims, blockIdx.x, TERP_LOSSLESS_MANY_NRUNS, &s,
-              &tuner->choice_cost);
+    price_runs(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
+               s_dims, blockIdx.x, TERP_LOSSLESS_MANY_NRUNS,
+               is_sparse(batch, chunk), &s, &tuner->choice_cost);
 }
 
 /* Whether splines cost less. Otherwise finds whether they are tried, too. */
@@ -463,7 +507,7 @@ __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
     }
     const bool drops_center = terp_lossless_drops_center(
         dims, tuner->choice.nbits[0], tuner->of_zero.nbits[0],
-        tuner->choice.nsampled);
+        tuner->choice.nsampled, is_sparse(batch, chunk));
     chunk.prediction = TERP_PREDICTION_LOSSLESS;
     chunk.model.wide = chunk.model.tail_nbits = 0; /* shifts take their place */
     chunk.model.exact = trial->step.exact;
