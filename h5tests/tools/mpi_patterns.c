@@ -51,7 +51,8 @@ enum {
     KILLED =
         1 << 14, /* the last process dies after TEST_KILL_US microseconds */
     /* processes read metadata together, also after a flush */
-    TOGETHER = 1 << 15
+    TOGETHER = 1 << 15,
+    LAST = 1 << 16 /* the last process has all values */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -76,6 +77,7 @@ static const struct pattern patterns[] = {
     {"independent", INDEPENDENT, 1},
     {"repeated", FILTERED | REPEATED, 1},
     {"together", FILTERED | ALONE | TOGETHER, 1},
+    {"last", FILTERED | LAST | TOGETHER, 1},
     {"poor", FILTERED | OPTIONAL | POOR, 1},
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
@@ -114,6 +116,8 @@ layer_of(const struct pattern *pattern, int rank)
         return 0;
     if ((pattern->is & ALONE) != 0)
         return rank == 0 ? 0 : dims[0];
+    if ((pattern->is & LAST) != 0)
+        return rank == nranks - 1 ? 0 : dims[0];
     const hsize_t layer = nunits * (hsize_t)rank / (hsize_t)nranks * unit;
     return layer > dims[0] ? dims[0] : layer;
 }
@@ -197,7 +201,7 @@ open_share(hid_t dataset, const struct pattern *pattern)
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     const hsize_t first = layer_of(pattern, rank);
     const hsize_t end =
-        rank == nranks - 1 || (pattern->is & (ALONE | REPEATED)) != 0
+        rank == nranks - 1 || (pattern->is & (ALONE | LAST | REPEATED)) != 0
             ? dims[0]
             : layer_of(pattern, rank + 1);
     struct share share = {.first = {first, 0, 0},

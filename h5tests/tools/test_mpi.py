@@ -167,6 +167,16 @@ class ParallelTest(unittest.TestCase):
                 self.assertEqual(sums.findall(said), sums.findall(alone))
                 self.assertIn("chunks were encoded ahead", said)
 
+    def test_filter_reads_no_metadata_that_others_do_not_read(self):
+        """Only the last process decodes chunks. A request of its filter for the
+        dataset's properties would wait for the other processes."""
+        for nranks in 2, 3:
+            # mpiexec raises an error after its timeout.
+            _, alone, _ = self.run_pattern(1, "last")
+            _, said, _ = self.run_pattern(nranks, "last")
+            self.assertEqual(re.findall(r"sum (\d+)", said),
+                             re.findall(r"sum (\d+)", alone))
+
     def test_values_that_hdf5_converts_are_written(self):
         """HDF5 does not convert values in a collective write: it refuses the
         write of several processes, and changes the order of the chunks."""
