@@ -13,6 +13,7 @@
 #include "vol/create.h"
 #include "vol/dense.h"
 #include "vol/device.h"
+#include "vol/exchange.h"
 #include "vol/marks.h"
 #include "vol/pending.h"
 #include "vol/plan.h"
@@ -85,7 +86,11 @@ struct rest {
     struct vol_border *border; /* of each dataset */
     uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
     struct vol_ahead *ahead;
-    struct vol_marks *marks; /* instead of the values of the only dataset */
+    /* Of the only dataset: a copy of its values, chunks of several processes'
+     * values, and marks in place of these. */
+    struct vol_dense copy;
+    struct vol_exchange exchange;
+    struct vol_marks *marks;
 };
 
 static void
@@ -117,6 +122,8 @@ make_rest(size_t count, struct rest *rest)
         free_rest(rest);
         return false;
     }
+    rest->copy.space = H5I_INVALID_HID;
+    rest->exchange.memory = rest->exchange.file = H5I_INVALID_HID;
     for (size_t i = 0; i < count; i++) {
         rest->dense[i].space = H5I_INVALID_HID;
         rest->border[i].memory = rest->border[i].file = H5I_INVALID_HID;
@@ -207,6 +214,16 @@ is_independent(const void *caller, hid_t dxpl)
            mode == 0; /* H5FD_MPIO_INDEPENDENT */
 }
 
+/* Whether all processes call HDF5 together. */
+static bool
+is_collective(const void *caller, hid_t dxpl)
+{
+    int mode;
+
+    return read_mode(caller, "H5Pget_dxpl_mpio", dxpl, &mode) &&
+           mode == 1; /* H5FD_MPIO_COLLECTIVE */
+}
+
 /* Whether HDF5 has moved the values collectively, as the call asked. */
 static bool
 was_collective(const void *caller, hid_t dxpl)
@@ -217,15 +234,37 @@ was_collective(const void *caller, hid_t dxpl)
            mode != 0; /* H5D_MPIO_NO_COLLECTIVE */
 }
 
+/* Frees the memory that no write needs once there are marks. */
+static void
+free_copies(const struct vol_library *library, struct rest *rest)
+{
+    vol_dense_free(library, &rest->copy);
+    vol_exchange_close(library, &rest->exchange);
+}
+
 /* Whether no other process writes to the chunks of the request's only dataset.
- */
+ * The processes tell each other, or the user says so. */
 static bool
-writes_alone(const void *caller, const struct request *request)
+writes_alone(const void *caller, const struct request *request,
+             struct vol_transfer *transfer, struct rest *rest)
 {
     const struct vol_object *first = request->datasets[0];
+    const struct vol_library *library = first->library;
 
-    return request->count == 1 && request->src != NULL && first->is_shared &&
-           vol_marks_are_wanted() && !is_independent(caller, request->dxpl);
+    if (request->count != 1 || request->src == NULL || !first->is_shared)
+        return false;
+    if (first->messages == NULL)
+        return vol_marks_are_wanted() && !is_independent(caller, request->dxpl);
+    if (!is_collective(caller, request->dxpl))
+        return false;
+    if (vol_dense_make(caller, transfer, true, 0, &rest->copy))
+        *transfer = rest->copy.transfer;
+    const bool is_alone =
+        vol_exchange_make(caller, rest->copy.nbytes, transfer, &rest->exchange);
+    if (rest->exchange.values != NULL)
+        vol_dense_free(library, &rest->copy);
+    rest->held_nbytes = rest->copy.nbytes + rest->exchange.nbytes;
+    return is_alone;
 }
 
 /* Lets HDF5 write marks instead of values. False: HDF5 needs the values. */
@@ -269,7 +308,7 @@ move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
 {
     struct vol_dense *dense = &rest->dense[rest->count];
 
-    if (!vol_dense_make(caller, transfer, rest->held_nbytes, dense))
+    if (!vol_dense_make(caller, transfer, false, rest->held_nbytes, dense))
         return move_whole_chunks(caller, transfer, rest);
     const enum vol_moved moved = vol_batches_move(caller, &dense->transfer);
     if (moved == VOL_LEFT && transfer->dataset->is_shared) {
@@ -289,9 +328,12 @@ move_batches(const void *caller, const struct request *request, bool may_mark,
 {
     for (size_t i = 0; i < request->count; i++) {
         struct vol_transfer transfer = transfer_of(caller, request, i);
-        if (may_mark && writes_alone(caller, request) &&
-            mark(caller, &transfer, rest))
+        if (may_mark && writes_alone(caller, request, &transfer, rest) &&
+            mark(caller, &transfer, rest)) {
+            free_copies(transfer.dataset->library, rest);
+            rest->held_nbytes = 0;
             break;
+        }
         const enum vol_moved moved = move_batch(caller, &transfer, rest);
         if (moved == VOL_FAILED)
             return -1;
@@ -338,6 +380,7 @@ end_rest(const void *caller, const struct vol_library *library,
         vol_dense_free(library, &rest->dense[i]);
         vol_border_close(library, &rest->border[i]);
     }
+    free_copies(library, rest);
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
                                         &rest->staged[i]);

@@ -21,27 +21,39 @@ can_convert(const struct vol_plan *plan, const struct vol_transfer *transfer)
            transfer->dataset->library->H5Tequal(transfer->type, plan->type) > 0;
 }
 
+/* Whether terp can move the values. */
+static bool
+suits(const struct vol_plan *plan, const struct vol_transfer *transfer,
+      bool any_box, struct vol_selection *selection)
+{
+    struct terp_h5_block block;
+
+    return (any_box
+                ? vol_plan_selection(plan, transfer, selection)
+                : vol_plan_block(plan, transfer, transfer->dataset->is_shared,
+                                 &block, selection)) == NULL;
+}
+
 /* The transfer of the values without gaps, in the dataset's type. False: not
  * even these could go in batches, or the values need no copy. */
 static bool
-plan_copy(const void *caller, const struct vol_transfer *transfer,
+plan_copy(const void *caller, const struct vol_transfer *transfer, bool any_box,
           struct vol_transfer *copy_ret, hsize_t *nvalues_ret)
 {
-    struct terp_h5_block block;
     struct vol_selection selection;
-    const bool shrinks = transfer->dataset->is_shared;
-    const struct vol_plan *plan = transfer->src == NULL || transfer->on_device
-                                      ? NULL
-                                      : vol_plan_of(caller, transfer);
+    const struct vol_plan *plan = NULL;
 
-    if (plan == NULL ||
-        vol_plan_block(plan, transfer, shrinks, &block, &selection) == NULL ||
+    if (transfer->src != NULL && !transfer->on_device)
+        plan = any_box ? vol_plan_of_dataset(caller, transfer->dataset,
+                                             transfer->dxpl)
+                       : vol_plan_of(caller, transfer);
+    if (plan == NULL || suits(plan, transfer, any_box, &selection) ||
         !can_convert(plan, transfer))
         return false;
     *copy_ret = *transfer;
     copy_ret->type = plan->type;
     copy_ret->mem_space = VOL_SPACE_BLOCK;
-    if (vol_plan_block(plan, copy_ret, shrinks, &block, &selection) != NULL)
+    if (!suits(plan, copy_ret, any_box, &selection))
         return false;
     *nvalues_ret = selection.file.nvalues;
     return true;
@@ -75,7 +87,7 @@ copy_values(const struct vol_transfer *transfer, hid_t type, hsize_t nvalues,
 
 bool
 vol_dense_make(const void *caller, const struct vol_transfer *transfer,
-               uint64_t held_nbytes, struct vol_dense *dense_ret)
+               bool any_box, uint64_t held_nbytes, struct vol_dense *dense_ret)
 {
     const struct vol_library *library = transfer->dataset->library;
     const uint64_t cap_nbytes = min_u64(vol_batches_held_cap(), MAX_NBYTES);
@@ -85,7 +97,7 @@ vol_dense_make(const void *caller, const struct vol_transfer *transfer,
 
     *dense_ret = (struct vol_dense){.space = H5I_INVALID_HID};
     if (held_nbytes > cap_nbytes ||
-        !plan_copy(caller, transfer, &copy, &nvalues))
+        !plan_copy(caller, transfer, any_box, &copy, &nvalues))
         return false;
     const size_t nbytes = library->H5Tget_size(transfer->type);
     const size_t file_nbytes = library->H5Tget_size(copy.type);

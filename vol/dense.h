@@ -12,10 +12,10 @@ struct vol_dense {
 };
 
 /* Copies the values of a write without gaps and in the dataset's type, if the
- * copy can go in batches and takes little memory. False, and nothing to free:
- * it cannot. */
+ * copy can go in batches and takes little memory; of any box, if `any_box`.
+ * False, and nothing to free: it cannot. */
 bool
 vol_dense_make(const void *caller, const struct vol_transfer *transfer,
-               uint64_t held_nbytes, struct vol_dense *dense_ret);
+               bool any_box, uint64_t held_nbytes, struct vol_dense *dense_ret);
 void
 vol_dense_free(const struct vol_library *library, struct vol_dense *dense);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "filter/plugin/host.h"
+#include "vol/messages.h"
 
 /* H5FD_FEAT_HAS_MPI. */
 #define FEATURE_HAS_MPI 0x100UL
@@ -23,6 +24,7 @@ vol_object_make(const struct vol_object *like, void *under)
         object->under = under;
         object->is_shared = like->is_shared;
         object->reads_together = like->reads_together;
+        object->messages = vol_messages_share(like->messages);
         object->fileno = like->fileno;
         object->may_write = like->may_write;
     }
@@ -34,6 +36,7 @@ vol_object_free(struct vol_object *object)
 {
     if (object->type > 0)
         object->library->H5Tclose(object->type);
+    vol_messages_close(object->messages);
     free(object->plan);
     free(object);
 }

@@ -4,6 +4,7 @@
 
 #include "vol/library.h"
 
+struct vol_messages;
 struct vol_plan;
 
 struct vol_object {
@@ -16,6 +17,7 @@ struct vol_object {
     /* all these processes read its file's metadata together, in the same calls
      */
     bool reads_together;
+    struct vol_messages *messages; /* between them; NULL: there are none */
     bool is_own_request; /* the first member of a request (request.h) */
     /* Of the file through which the program got the object. An external link
      * or a mount leads to objects of another file. */

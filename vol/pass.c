@@ -8,6 +8,7 @@
 #include "filter/plugin/opened.h"
 #include "vol/dataset.h"
 #include "vol/info.h"
+#include "vol/messages.h"
 #include "vol/object.h"
 #include "vol/pending.h"
 #include "vol/plan.h"
@@ -318,6 +319,7 @@ close_below(struct below *below)
         library->H5Pclose(below->fapl);
     if (below->info != NULL)
         vol_info_free(below->info);
+    vol_messages_close(below->like.messages);
     library->H5Eset_current_stack(errors);
 }
 
@@ -363,8 +365,17 @@ static void *
 take_file(struct below *below, void *file, hid_t dxpl, void **req)
 {
     vol_object_take_request(&below->like, req);
+    void *wrapped = wrap_file(&below->like, file, dxpl);
     close_below(below);
-    return wrap_file(&below->like, file, dxpl);
+    return wrapped;
+}
+
+/* Called by all processes that open a file together. */
+static void
+open_messages(const void *caller, hid_t fapl, struct vol_object *like)
+{
+    if (like->is_shared && like->vol == like->library->native)
+        like->messages = vol_messages_open(caller, like->library, fapl);
 }
 
 /* A file that waits to be closed keeps HDF5 from making a new one, or from
@@ -390,6 +401,7 @@ file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
     if (!open_below(caller, vol_library_of(caller), fapl, &below))
         return NULL;
     vol_library_add_filter(below.like.library);
+    open_messages(caller, fapl, &below.like);
     void *file = below.like.library->H5VLfile_create(name, flags, fcpl,
                                                      below.fapl, dxpl, req);
     if (file == NULL && close_files(below.like.library))
@@ -408,6 +420,7 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
         return NULL;
     vol_library_add_filter(below.like.library);
     (void)close_files(below.like.library);
+    open_messages(caller, fapl, &below.like);
     void *file =
         below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
     return take_file(&below, file, dxpl, req);
@@ -597,12 +610,13 @@ get_wrap_ctx(const void *at, void **context_ret)
     context->vol = on->vol;
     context->is_shared = on->is_shared;
     context->reads_together = on->reads_together;
+    context->messages = vol_messages_share(on->messages);
     herr_t result = 0;
     if (!on->is_own_request)
         result =
             on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
     if (result < 0) {
-        free(context);
+        vol_object_free(context);
         *context_ret = NULL;
     }
     return result;
@@ -620,7 +634,7 @@ free_wrap_ctx(void *at)
         result = library->H5VLfree_wrap_ctx(context->under, context->vol);
         library->H5Eset_current_stack(errors);
     }
-    free(context);
+    vol_object_free(context);
     return result;
 }
 

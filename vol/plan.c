@@ -206,9 +206,9 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 }
 
 const char *
-vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
-               bool shrinks, struct terp_h5_block *block,
-               struct vol_selection *selection)
+vol_plan_selection(const struct vol_plan *plan,
+                   const struct vol_transfer *transfer,
+                   struct vol_selection *selection_ret)
 {
     const struct vol_library *library = transfer->dataset->library;
 
@@ -222,8 +222,18 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
                                  transfer->dxpl);
     if (space < 0)
         return "HDF5 does not tell its dataspace";
-    const char *reason = vol_selection_read(transfer, space, selection);
+    const char *reason = vol_selection_read(transfer, space, selection_ret);
     library->H5Sclose(space);
+    return reason;
+}
+
+const char *
+vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
+               bool shrinks, struct terp_h5_block *block,
+               struct vol_selection *selection)
+{
+    const char *reason = vol_plan_selection(plan, transfer, selection);
+
     if (reason == NULL && selection->is_strided && transfer->on_device)
         return "the memory is on the device";
     if (reason == NULL && selection->is_strided)
@@ -267,13 +277,19 @@ vol_plan_sight(const void *caller, struct vol_object *dataset, hid_t dxpl)
 }
 
 const struct vol_plan *
+vol_plan_of_dataset(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    if (dataset->vol != dataset->library->native)
+        return NULL;
+    const struct vol_plan *plan = need_plan(caller, dataset, dxpl);
+    return plan == NULL || plan->reason != NULL ? NULL : plan;
+}
+
+const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer)
 {
-    struct vol_object *dataset = transfer->dataset;
-
-    if (dataset->vol != dataset->library->native || is_small(transfer) ||
-        (transfer->src == NULL && transfer->dst == NULL))
-        return NULL;
-    const struct vol_plan *plan = need_plan(caller, dataset, transfer->dxpl);
-    return plan == NULL || plan->reason != NULL ? NULL : plan;
+    return is_small(transfer) ||
+                   (transfer->src == NULL && transfer->dst == NULL)
+               ? NULL
+               : vol_plan_of_dataset(caller, transfer->dataset, transfer->dxpl);
 }

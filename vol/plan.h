@@ -23,6 +23,11 @@ struct vol_plan {
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 
+/* The same for any transfer of the dataset, even one of few values. All
+ * processes that have a file open together get a plan, or none gets one. */
+const struct vol_plan *
+vol_plan_of_dataset(const void *caller, struct vol_object *dataset, hid_t dxpl);
+
 /* Makes the plan of a dataset that was just opened, if the processes of its
  * file read metadata together: they open it together, but may not transfer
  * values together. Such a dataset gets no plan later. */
@@ -38,6 +43,12 @@ enum vol_sight {
 
 enum vol_sight
 vol_plan_sight(const void *caller, struct vol_object *dataset, hid_t dxpl);
+
+/* Reads what a transfer selects. Returns NULL, or why HDF5 moves the values. */
+const char *
+vol_plan_selection(const struct vol_plan *plan,
+                   const struct vol_transfer *transfer,
+                   struct vol_selection *selection_ret);
 
 /* Describes a transfer's chunks, or every n-th value of them, in all members of
  * `block` but `storage` and `context`. Returns NULL, or why HDF5 moves the

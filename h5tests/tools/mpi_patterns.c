@@ -52,7 +52,9 @@ enum {
         1 << 14, /* the last process dies after TEST_KILL_US microseconds */
     /* processes read metadata together, also after a flush */
     TOGETHER = 1 << 15,
-    LAST = 1 << 16 /* the last process has all values */
+    LAST = 1 << 16,   /* the last process has all values */
+    BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
+    GAP = 1 << 18     /* no process has the last layers */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -65,6 +67,11 @@ struct pattern {
 static const struct pattern patterns[] = {
     {"chunks", FILTERED, 1},
     {"shared", FILTERED | SHARED, 1},
+    {"blocks", FILTERED | SHARED | BLOCKS, 1},
+    {"parts", FILTERED | SHARED | BLOCKS | WIDE, 1},
+    {"spaced_parts", FILTERED | SHARED | SPACED, 1},
+    {"gap", FILTERED | SHARED | GAP, 1},
+    {"changed", FILTERED | SHARED, 3},
     {"alone", FILTERED | ALONE, 1},
     {"double", FILTERED | WIDE, 1},
     {"spaced", FILTERED | SPACED, 1},
@@ -79,6 +86,7 @@ static const struct pattern patterns[] = {
     {"together", FILTERED | ALONE | TOGETHER, 1},
     {"last", FILTERED | LAST | TOGETHER, 1},
     {"poor", FILTERED | OPTIONAL | POOR, 1},
+    {"poor_parts", FILTERED | OPTIONAL | SHARED | POOR, 1},
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
 };
@@ -112,6 +120,10 @@ layer_of(const struct pattern *pattern, int rank)
     int nranks;
 
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    if ((pattern->is & BLOCKS) != 0) {
+        rank /= 2;
+        nranks = (nranks + 1) / 2;
+    }
     if ((pattern->is & REPEATED) != 0)
         return 0;
     if ((pattern->is & ALONE) != 0)
@@ -122,22 +134,33 @@ layer_of(const struct pattern *pattern, int rank)
     return layer > dims[0] ? dims[0] : layer;
 }
 
+/* The place in the dataset of value i of a box. */
+static size_t
+place_of(const hsize_t *first, const hsize_t *count, size_t i)
+{
+    const size_t x = i % count[2], y = i / count[2] % count[1];
+    const size_t z = i / count[2] / count[1];
+
+    return ((first[0] + z) * dims[1] + first[1] + y) * dims[2] + first[2] + x;
+}
+
 static void *
-make_values(const struct pattern *pattern, hsize_t first, hsize_t nlayers,
-            int number)
+make_values(const struct pattern *pattern, const hsize_t *first,
+            const hsize_t *count, int number)
 {
     const size_t layer_nvalues = (size_t)(dims[1] * dims[2]);
-    const size_t n = (size_t)nlayers * layer_nvalues;
+    const size_t n = (size_t)(count[0] * count[1] * count[2]);
     double *wide = calloc(n + 1, sizeof *wide);
     float *narrow = calloc(n + 1, sizeof *narrow);
 
     if (wide == NULL || narrow == NULL)
         need(-1, "get memory");
     for (size_t i = 0; i < n; i++) {
-        const double z = (double)first + (double)(i / layer_nvalues);
-        const double y = (double)(i % layer_nvalues / dims[2]);
+        const size_t at = place_of(first, count, i);
+        const double z = (double)(at / layer_nvalues);
+        const double y = (double)(at % layer_nvalues / dims[2]);
         wide[i] = sin(0.1 * z + 0.3 * (double)number) * cos(0.07 * y) +
-                  0.2 * sin(0.05 * (double)(i % dims[2]) + z);
+                  0.2 * sin(0.05 * (double)(at % dims[2]) + z);
         narrow[i] = (float)wide[i];
     }
     if ((pattern->is & SPACED) != 0) {
@@ -199,15 +222,25 @@ open_share(hid_t dataset, const struct pattern *pattern)
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    const bool is_half =
+        (pattern->is & BLOCKS) != 0 && rank / 2 * 2 + 1 < nranks;
+    const int last =
+        (pattern->is & BLOCKS) != 0 ? (nranks - 1) / 2 * 2 : nranks - 1;
+    const int next = (pattern->is & BLOCKS) != 0 ? rank / 2 * 2 + 2 : rank + 1;
     const hsize_t first = layer_of(pattern, rank);
-    const hsize_t end =
-        rank == nranks - 1 || (pattern->is & (ALONE | LAST | REPEATED)) != 0
-            ? dims[0]
-            : layer_of(pattern, rank + 1);
+    hsize_t end = rank >= last || (pattern->is & (ALONE | LAST | REPEATED)) != 0
+                      ? dims[0]
+                      : layer_of(pattern, next);
+    if ((pattern->is & GAP) != 0 && end == dims[0])
+        end -= 5;
     struct share share = {.first = {first, 0, 0},
                           .count = {end - first, dims[1], dims[2]},
                           .space = H5Dget_space(dataset),
                           .dxpl = H5Pcreate(H5P_DATASET_XFER)};
+    if (is_half) {
+        share.first[1] = rank % 2 == 0 ? 0 : dims[1] / 2 + 2;
+        share.count[1] = rank % 2 == 0 ? dims[1] / 2 + 2 : dims[1] / 2 - 2;
+    }
     share.memory = H5Screate_simple(RANK, share.count, NULL);
     if (end > first) {
         H5Sselect_hyperslab(share.space, H5S_SELECT_SET, share.first, NULL,
@@ -298,7 +331,7 @@ write_values(const hid_t *datasets, const struct pattern *pattern, int number)
     const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
     const size_t nbytes = (n + 1) * (is_wide ? sizeof(double) : sizeof(float));
     const hid_t type = is_wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
-    void *values = make_values(pattern, share.first[0], share.count[0], number);
+    void *values = make_values(pattern, share.first, share.count, number);
     void *at = to_device(values, nbytes);
 
     if ((pattern->is & SPACED) != 0)
@@ -386,7 +419,6 @@ read_values(hid_t dataset, const struct pattern *pattern)
 {
     const struct share share = open_share(dataset, pattern);
     const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
-    const size_t first = (size_t)(share.first[0] * dims[1] * dims[2]);
     float *values = calloc(n + 1, sizeof *values);
     unsigned long long sum = 0;
     int rank;
@@ -401,7 +433,8 @@ read_values(hid_t dataset, const struct pattern *pattern)
     for (size_t i = 0; i < n; i++) {
         unsigned bits;
         memcpy(&bits, &values[i], sizeof bits);
-        sum += bits * (unsigned long long)(first + i + 1);
+        sum += bits *
+               (unsigned long long)(place_of(share.first, share.count, i) + 1);
     }
     free(values);
     close_share(&share);
