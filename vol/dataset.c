@@ -328,6 +328,8 @@ move_batches(const void *caller, const struct request *request, bool may_mark,
 {
     for (size_t i = 0; i < request->count; i++) {
         struct vol_transfer transfer = transfer_of(caller, request, i);
+        if (request->src != NULL)
+            vol_dense_convert_nothing(caller, &transfer);
         if (may_mark && writes_alone(caller, request, &transfer, rest) &&
             mark(caller, &transfer, rest)) {
             free_copies(transfer.dataset->library, rest);

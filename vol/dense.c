@@ -125,6 +125,27 @@ vol_dense_make(const void *caller, const struct vol_transfer *transfer,
 }
 
 void
+vol_dense_convert_nothing(const void *caller, struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    const struct vol_plan *plan =
+        transfer->dataset->is_shared && vol_selection_is_empty(transfer)
+            ? vol_plan_of_dataset(caller, transfer->dataset, transfer->dxpl)
+            : NULL;
+    struct vol_errors said;
+    uint64_t no_values[4] = {0};
+
+    if (plan == NULL || library->H5Tequal(transfer->type, plan->type) > 0)
+        return;
+    /* Fails in all processes, here and in HDF5, if there is no conversion. */
+    vol_errors_silence(library, &said);
+    if (library->H5Tconvert(transfer->type, plan->type, 0, no_values, NULL,
+                            transfer->dxpl) >= 0)
+        transfer->type = plan->type;
+    vol_errors_restore(library, &said, false);
+}
+
+void
 vol_dense_free(const struct vol_library *library, struct vol_dense *dense)
 {
     if (dense->space >= 0)

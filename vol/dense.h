@@ -17,5 +17,10 @@ struct vol_dense {
 bool
 vol_dense_make(const void *caller, const struct vol_transfer *transfer,
                bool any_box, uint64_t held_nbytes, struct vol_dense *dense_ret);
+/* Gives a write without values the dataset's type. Otherwise HDF5 refuses a
+ * collective write, whose other processes have copies in this type. */
+void
+vol_dense_convert_nothing(const void *caller, struct vol_transfer *transfer);
+
 void
 vol_dense_free(const struct vol_library *library, struct vol_dense *dense);

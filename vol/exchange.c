@@ -190,14 +190,6 @@ read_bounds(const struct view *view, const struct vol_transfer *transfer,
     }
 }
 
-static bool
-selects_nothing(const struct vol_library *library,
-                const struct vol_transfer *transfer)
-{
-    return transfer->file_space > VOL_SPACE_PLIST &&
-           library->H5Sget_select_npoints(transfer->file_space) == 0;
-}
-
 /* Reads what this process writes. */
 static enum state
 read_own(const struct vol_plan *plan, const struct vol_transfer *transfer,
@@ -206,7 +198,7 @@ read_own(const struct vol_plan *plan, const struct vol_transfer *transfer,
     struct vol_selection selection;
     struct field *own = &view->own;
 
-    if (selects_nothing(view->library, transfer)) {
+    if (vol_selection_is_empty(transfer)) {
         memset(&own->box, 0, sizeof own->box);
         return NOTHING;
     }

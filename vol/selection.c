@@ -190,6 +190,14 @@ vol_selection_span(const struct vol_library *library, hid_t space)
     return n;
 }
 
+bool
+vol_selection_is_empty(const struct vol_transfer *transfer)
+{
+    return transfer->file_space > VOL_SPACE_PLIST &&
+           transfer->dataset->library->H5Sget_select_npoints(
+               transfer->file_space) == 0;
+}
+
 hid_t
 vol_selection_file_space(const struct vol_transfer *transfer)
 {

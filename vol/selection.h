@@ -34,6 +34,10 @@ const char *
 vol_selection_read(const struct vol_transfer *transfer, hid_t space,
                    struct vol_selection *selection_ret);
 
+/* Whether the transfer has no values. */
+bool
+vol_selection_is_empty(const struct vol_transfer *transfer);
+
 /* Copies of the spaces of a transfer, which the caller closes; `file` is that
  * of the dataset. Negative on failure. Not for H5S_PLIST. */
 hid_t

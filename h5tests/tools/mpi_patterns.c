@@ -2,12 +2,15 @@
  *
  *     mpi_patterns FILE PATTERN [CUDART]
  *
- * PATTERN is a name of `patterns` below. Prints "refused" where HDF5 refuses
- * the write. The values do not depend on the number of processes. With CUDART,
- * the CUDA runtime or "none" for the host, the dataset is smaller, because
- * devices are emulated, and H5Dwrite and H5Dread get device memory.
+ * PATTERN is a name of `patterns` below, or several joined by "+". Prints
+ * "refused" where HDF5 refuses the write. The values do not depend on the
+ * number of processes. With CUDART, the CUDA runtime or "none" for the host,
+ * the dataset is smaller, because devices are emulated, and H5Dwrite and
+ * H5Dread get device memory.
  *
- * Patterns with a fault write another dataset, /before, and flush it first. */
+ * Patterns with a fault write another dataset, /before, and flush it first.
+ * With TEST_EVENTS, writes and reads are H5Dwrite_async and H5Dread_async, and
+ * the program prints how many the event set still has after the calls. */
 #define _DEFAULT_SOURCE /* setenv and setitimer */
 
 #include <hdf5.h>
@@ -54,7 +57,8 @@ enum {
     TOGETHER = 1 << 15,
     LAST = 1 << 16,   /* the last process has all values */
     BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
-    GAP = 1 << 18     /* no process has the last layers */
+    GAP = 1 << 18,    /* no process has the last layers */
+    IDLE = 1 << 19    /* the first of several processes has no values */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -68,10 +72,8 @@ static const struct pattern patterns[] = {
     {"chunks", FILTERED, 1},
     {"shared", FILTERED | SHARED, 1},
     {"blocks", FILTERED | SHARED | BLOCKS, 1},
-    {"parts", FILTERED | SHARED | BLOCKS | WIDE, 1},
-    {"spaced_parts", FILTERED | SHARED | SPACED, 1},
     {"gap", FILTERED | SHARED | GAP, 1},
-    {"changed", FILTERED | SHARED, 3},
+    {"idle", FILTERED | IDLE, 1},
     {"alone", FILTERED | ALONE, 1},
     {"double", FILTERED | WIDE, 1},
     {"spaced", FILTERED | SPACED, 1},
@@ -86,7 +88,6 @@ static const struct pattern patterns[] = {
     {"together", FILTERED | ALONE | TOGETHER, 1},
     {"last", FILTERED | LAST | TOGETHER, 1},
     {"poor", FILTERED | OPTIONAL | POOR, 1},
-    {"poor_parts", FILTERED | OPTIONAL | SHARED | POOR, 1},
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
 };
@@ -101,14 +102,26 @@ need(long long result, const char *what)
     exit(1);
 }
 
-static const struct pattern *
-find_pattern(const char *name)
+/* All that the patterns in the list are. */
+static struct pattern
+find_patterns(const char *names)
 {
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (strcmp(patterns[i].name, name) == 0)
-            return &patterns[i];
-    need(-1, "find the pattern");
-    return NULL;
+    struct pattern found = {.name = names};
+
+    for (size_t n = 0; *names != '\0'; names += n + (names[n] == '+')) {
+        size_t i = 0;
+        n = strcspn(names, "+");
+        while (i < sizeof patterns / sizeof *patterns &&
+               (strlen(patterns[i].name) != n ||
+                strncmp(patterns[i].name, names, n) != 0))
+            i++;
+        need(i < sizeof patterns / sizeof *patterns ? 0 : -1,
+             "find the pattern");
+        found.is |= patterns[i].is;
+        if (patterns[i].nwrites > found.nwrites)
+            found.nwrites = patterns[i].nwrites;
+    }
+    return found;
 }
 
 /* The first layer of a process's values. */
@@ -120,6 +133,10 @@ layer_of(const struct pattern *pattern, int rank)
     int nranks;
 
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    if ((pattern->is & IDLE) != 0 && nranks > 1) {
+        rank = rank == 0 ? 0 : rank - 1;
+        nranks--;
+    }
     if ((pattern->is & BLOCKS) != 0) {
         rank /= 2;
         nranks = (nranks + 1) / 2;
@@ -164,13 +181,18 @@ make_values(const struct pattern *pattern, const hsize_t *first,
         narrow[i] = (float)wide[i];
     }
     if ((pattern->is & SPACED) != 0) {
-        float *spaced = calloc(2 * n + 1, sizeof *spaced);
-        for (size_t i = 0; spaced != NULL && i < n; i++)
-            spaced[2 * i] = narrow[i];
-        free(narrow);
-        narrow = spaced;
-        if (narrow == NULL)
+        float *spaced = calloc(2 * n + 2, sizeof *spaced);
+        double *spaced_wide = calloc(2 * n + 2, sizeof *spaced_wide);
+        if (spaced == NULL || spaced_wide == NULL)
             need(-1, "get memory");
+        for (size_t i = 0; i < n; i++) {
+            spaced[2 * i] = narrow[i];
+            spaced_wide[2 * i] = wide[i];
+        }
+        free(narrow);
+        free(wide);
+        narrow = spaced;
+        wide = spaced_wide;
     }
     free((pattern->is & WIDE) != 0 ? (void *)narrow : (void *)wide);
     return (pattern->is & WIDE) != 0 ? (void *)wide : (void *)narrow;
@@ -222,6 +244,7 @@ open_share(hid_t dataset, const struct pattern *pattern)
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    const bool is_idle = (pattern->is & IDLE) != 0 && nranks > 1 && rank == 0;
     const bool is_half =
         (pattern->is & BLOCKS) != 0 && rank / 2 * 2 + 1 < nranks;
     const int last =
@@ -233,6 +256,8 @@ open_share(hid_t dataset, const struct pattern *pattern)
                       : layer_of(pattern, next);
     if ((pattern->is & GAP) != 0 && end == dims[0])
         end -= 5;
+    if (is_idle)
+        end = first;
     struct share share = {.first = {first, 0, 0},
                           .count = {end - first, dims[1], dims[2]},
                           .space = H5Dget_space(dataset),
@@ -302,6 +327,68 @@ space_memory(struct share *share)
         H5Sselect_none(share->memory);
 }
 
+/* Where the program uses event sets, one for the next call; else negative. */
+static hid_t
+open_events(void)
+{
+#if H5_VERSION_GE(1, 14, 0)
+    return getenv("TEST_EVENTS") == NULL ? H5I_INVALID_HID : H5EScreate();
+#else
+    return H5I_INVALID_HID;
+#endif
+}
+
+/* Says how many calls are not complete, and waits for them. */
+static herr_t
+close_events(hid_t events, herr_t result)
+{
+#if H5_VERSION_GE(1, 14, 0)
+    size_t npending = 0;
+    hbool_t failed = false;
+
+    if (events < 0)
+        return result;
+    need(H5ESget_count(events, &npending), "count events");
+    printf("pending %zu\n", npending);
+    need(H5ESwait(events, H5ES_WAIT_FOREVER, &npending, &failed), "wait");
+    need(H5ESclose(events), "close the event set");
+    return failed ? -1 : result;
+#else
+    (void)events;
+    return result;
+#endif
+}
+
+static herr_t
+write_one(hid_t dataset, hid_t type, const struct share *share,
+          const void *values)
+{
+    hid_t events = open_events();
+#if H5_VERSION_GE(1, 14, 0)
+    if (events >= 0)
+        return close_events(events, H5Dwrite_async(dataset, type, share->memory,
+                                                   share->space, share->dxpl,
+                                                   values, events));
+#endif
+    return close_events(events, H5Dwrite(dataset, type, share->memory,
+                                         share->space, share->dxpl, values));
+}
+
+static herr_t
+read_one(hid_t dataset, const struct share *share, void *values)
+{
+    hid_t events = open_events();
+#if H5_VERSION_GE(1, 14, 0)
+    if (events >= 0)
+        return close_events(events, H5Dread_async(dataset, H5T_NATIVE_FLOAT,
+                                                  share->memory, share->space,
+                                                  share->dxpl, values, events));
+#endif
+    return close_events(events,
+                        H5Dread(dataset, H5T_NATIVE_FLOAT, share->memory,
+                                share->space, share->dxpl, values));
+}
+
 /* One call for both datasets, where HDF5 has it. */
 static herr_t
 write_pair(const hid_t *datasets, hid_t type, const struct share *share,
@@ -329,7 +416,8 @@ write_values(const hid_t *datasets, const struct pattern *pattern, int number)
     struct share share = open_share(datasets[0], pattern);
     const bool is_wide = (pattern->is & WIDE) != 0;
     const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
-    const size_t nbytes = (n + 1) * (is_wide ? sizeof(double) : sizeof(float));
+    const size_t nbytes = ((pattern->is & SPACED) != 0 ? 2 : 1) * (n + 1) *
+                          (is_wide ? sizeof(double) : sizeof(float));
     const hid_t type = is_wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
     void *values = make_values(pattern, share.first, share.count, number);
     void *at = to_device(values, nbytes);
@@ -338,8 +426,7 @@ write_values(const hid_t *datasets, const struct pattern *pattern, int number)
         space_memory(&share);
     const herr_t result = (pattern->is & PAIR) != 0
                               ? write_pair(datasets, type, &share, at)
-                              : H5Dwrite(datasets[0], type, share.memory,
-                                         share.space, share.dxpl, at);
+                              : write_one(datasets[0], type, &share, at);
     from_device(at, values, nbytes);
     free(values);
     close_share(&share);
@@ -426,9 +513,7 @@ read_values(hid_t dataset, const struct pattern *pattern)
     if (values == NULL)
         need(-1, "get memory");
     float *at = to_device(values, (n + 1) * sizeof *values);
-    need(H5Dread(dataset, H5T_NATIVE_FLOAT, share.memory, share.space,
-                 share.dxpl, at),
-         "read the dataset");
+    need(read_one(dataset, &share, at), "read the dataset");
     from_device(at, values, (n + 1) * sizeof *values);
     for (size_t i = 0; i < n; i++) {
         unsigned bits;
@@ -457,7 +542,7 @@ main(int argc, char **argv)
         if (uses_device && !cuda_open(argv[3]))
             need(-1, "open the CUDA runtime and a device");
     }
-    const struct pattern *pattern = find_pattern(argv[2]);
+    const struct pattern found = find_patterns(argv[2]), *pattern = &found;
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
     if ((pattern->is & TOGETHER) != 0)

@@ -7,6 +7,7 @@ memory: TERP_TEST_CUDART is the CUDA runtime, TEST_DEVICE_ENGINE its engine
 (TERP_CUDA_LIBRARY)."""
 import collections
 import csv
+import itertools
 import os
 import re
 import subprocess
@@ -252,23 +253,46 @@ class ParallelTest(unittest.TestCase):
         want, sums = self.chunks_of(path), re.findall(r"sum (\d+)", said)
         # Blocks of layers, of parts of layers, also of doubles and of values
         # with gaps in memory.
-        for pattern in "shared", "blocks", "parts", "spaced_parts":
+        for pattern in ("shared", "blocks", "blocks+double", "shared+spaced",
+                        "shared+idle+double+spaced"):
             for nranks in 2, 3, 4:
                 _, said, path = self.run_pattern(nranks, pattern,
                                                  HDF5_VOL_CONNECTOR="terp")
                 self.assertNotIn("refused", said)
                 self.assertEqual(self.chunks_of(path), want, (pattern, nranks))
                 self.assertEqual(re.findall(r"sum (\d+)", said), sums)
-                self.assertIn("parts of chunks were exchanged", said)
+                self.assertTrue("parts of chunks were exchanged" in said or
+                                (nranks == 2 and "idle" in pattern))
                 self.assertEqual(sum(map(int, marked.findall(said))),
                                  10 * 3 * 3)
+
+    def test_every_combination_of_shares_types_and_memory(self):
+        """Also by event sets, which have no asynchronous transfer through MPI:
+        a process that waits would wait for the calls of others."""
+        self.ask_for_connector()
+        _, said, path = self.run_pattern(1, "chunks")
+        want, sums = self.chunks_of(path), re.findall(r"sum (\d+)", said)
+        combinations = itertools.product(
+            ("shared", "blocks", "idle", "shared+idle", "alone", "last"),
+            ("", "+double"), ("", "+spaced"), ("", "values"))
+        for shares, wide, spaced, writes in combinations:
+            pattern = shares + wide + spaced
+            events = {"TEST_EVENTS": "1"} if wide and not spaced else {}
+            _, said, path = self.run_pattern(3, pattern, **events,
+                                             HDF5_VOL_CONNECTOR="terp",
+                                             TERP_MPI_WRITES=writes)
+            self.assertNotIn("refused", said, (pattern, writes))
+            self.assertEqual(self.chunks_of(path), want, (pattern, writes))
+            self.assertEqual(re.findall(r"sum (\d+)", said), sums)
+            self.assertEqual(re.findall(r"pending (\d+)", said),
+                             ["0"] * 6 if "TEST_EVENTS" in events else [])
 
     def test_parts_of_chunks_that_hdf5_must_exchange(self):
         """Without memory for an exchange, where parts do not fill a chunk, and
         where chunks are written again; here also the file is the filter's."""
         self.ask_for_connector()
-        for pattern, limit in (("shared", "1M"), ("gap", ""), ("changed", ""),
-                               ("repeated", "")):
+        for pattern, limit in (("shared", "1M"), ("gap", ""),
+                               ("shared+again", ""), ("repeated", "")):
             for nranks in 1, 2, 3, 4:
                 want, alone, _ = self.run_pattern(nranks, pattern)
                 got, said, _ = self.run_pattern(
@@ -349,7 +373,7 @@ class ParallelTest(unittest.TestCase):
                    re.findall(r"sum (\d+)", result.stdout))
 
     def test_process_that_cannot_encode_stores_values_as_they_are(self):
-        for pattern in "poor", "poor_parts":
+        for pattern in "poor", "poor+shared":
             for nranks in 1, 2, 3:
                 alone, *through = self.outcomes(pattern, nranks)
                 self.assertEqual(through, [alone] * 3)
@@ -387,7 +411,7 @@ class ParallelTest(unittest.TestCase):
         sums = re.compile(r"sum (\d+)")
         ahead = re.compile(r"(\d+) (?:of \d+ )?chunks were encoded ahead.*CUDA")
         for pattern, numbers in (("chunks", (1, 4)), ("shared", (2,)),
-                                 ("alone", (2,))):
+                                 ("alone", (2,)), ("shared+idle", (3,))):
             for nranks in numbers:
                 want, alone, _ = self.run_pattern(nranks, pattern, "none")
                 for writes in "values", "", "disjoint":
