@@ -11,9 +11,9 @@ engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
 
 Ways: the filter on the CPU, one thread a process; the filter with the device;
 and, if the HDF5 of the program has connectors, terp's connector, also with
-TERP_MPI_WRITES=disjoint and glibc's limit for memory of its own at 128 KiB
-("disjoint", see doc/vol.md). --ways selects some of filter, connector and
-disjoint; the CPU is measured with the filter. With --cudart
+TERP_MPI_WRITES=values ("values"), and with TERP_MPI_WRITES=disjoint and glibc's
+limit for memory of its own at 128 KiB ("disjoint", see doc/vol.md). --ways
+selects some of filter, values, connector and disjoint; the CPU is measured with the filter. With --cudart
 (libcudart.so) the values are in device memory for the device's ways, and each
 is measured with 1 to --devices GPUs. The filter's times then contain copies to
 and from the host, which HDF5 needs.
@@ -41,9 +41,10 @@ CONNECTOR = {"HDF5_VOL_CONNECTOR": "terp", "TERP_VERBOSE": "1"}
 APART = ["sh", "-c", 'exec "$@" 2>"$0/rank_${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"']
 STEP = re.compile(r"ratio (\S+),.* (\S+) s to write, (\S+) s to read")
 ENGINE = re.compile(r"engine (.*?), threads")
+MARKED = re.compile(r"(\d+) chunks were encoded ahead, and.*CUDA")
 AHEAD = {
-    "connector": re.compile(r"(\d+) of \d+ chunks were encoded ahead.*CUDA"),
-    "disjoint": re.compile(r"(\d+) chunks were encoded ahead, and.*CUDA")}
+    "values": re.compile(r"(\d+) of \d+ chunks were encoded ahead.*CUDA"),
+    "connector": MARKED, "disjoint": MARKED}
 
 
 def write(args, nprocesses, nz, nsteps, device, **environment):
@@ -97,7 +98,9 @@ def measure(args, nprocesses, ndevices, way):
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(
             map(str, range(ndevices)))
     if way in AHEAD:
-        environment.update(CONNECTOR, TERP_MPI_WRITES=way)
+        environment.update(CONNECTOR)
+        if way != "connector":
+            environment["TERP_MPI_WRITES"] = way
         if way == "disjoint":
             environment.update(MALLOC_MMAP_THRESHOLD_="131072",
                                OMPI_MCA_fcoll="individual")

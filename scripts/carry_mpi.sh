@@ -2,8 +2,8 @@
 # Copies the installed Open MPI and terp's MPI programs to a folder, for a machine
 # without MPI.
 #   scripts/carry_mpi.sh FOLDER
-# FOLDER/bin gets mpiexec, parallel_write, mpi_patterns and mpi_messages,
-# FOLDER/plugin the filter and the connector. HDF5 is linked into the programs,
+# FOLDER/bin gets mpiexec, parallel_write, mpi_patterns, mpi_write and
+# mpi_messages, FOLDER/plugin the filter and the connector. HDF5 is linked into the programs,
 # because its shared library needs many other libraries. Copies nothing without
 # Open MPI or without an HDF5 for it.
 # TERP_HDF5_MPI: the folder of an HDF5 that was built for this Open MPI as a static
@@ -55,7 +55,8 @@ cmake --build "$build" -j "$(nproc)" --target h5zterp h5vlterp \
     mpi_messages >>"$build/log"
 cp "$build"/plugin/libh5{z,vl}terp.so "$folder/plugin/"
 cp "$build/examples/mpi_messages" "$folder/bin/"
-for source in examples/parallel_write.c h5tests/tools/mpi_patterns.c; do
+for source in examples/parallel_write.c h5tests/tools/mpi_patterns.c \
+    bench/mpi_write.c; do
     # Filter and connector find all of HDF5 in the program.
     mpicc -O2 -rdynamic -I. -Ifilter/plugin -I"$headers" "$source" \
         -Wl,--whole-archive "$hdf5" -Wl,--no-whole-archive -lsz -laec -lz \
