@@ -105,7 +105,7 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
-           unsigned nblocks, struct checksum_shared<NTHREADS> *s,
+           unsigned nblocks, checksum_shared<NTHREADS> *s,
            const uint8_t *s_first = NULL)
 {
     constexpr unsigned NWARPS = checksum_shared<NTHREADS>::NWARPS;
@@ -146,7 +146,7 @@ template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 sum_prefixes(const uint8_t *stream,
              const struct terp_prefix s_prefix[TERP_NPREFIXES],
-             struct checksum_shared<NTHREADS> *s,
+             checksum_shared<NTHREADS> *s,
              unsigned long long s_sum[TERP_NPREFIXES])
 {
     constexpr unsigned NAT_ONCE = checksum_shared<NTHREADS>::NAT_ONCE;
@@ -218,7 +218,7 @@ checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
          uint64_t stream_nbytes, unsigned block, unsigned nblocks,
          uint64_t *hash_ret, uint64_t table_at = 0)
 {
-    __shared__ struct checksum_shared<NTHREADS> s;
+    __shared__ checksum_shared<NTHREADS> s;
     __align__(8)
         __shared__ uint8_t s_first[MAY_BE_PREFIX ? XXH3_BLOCK_NBYTES : 1];
     const bool has_table = MAY_BE_PREFIX && table_at > 0;

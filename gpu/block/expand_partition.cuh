@@ -24,7 +24,7 @@ template <unsigned NTHREADS, unsigned STAGED_NBYTES> struct expand_shared {
     alignas(8) uint8_t above[EXPAND_MAX_NPAIRS / 8];
     /* for each word of both maps, `words` first: bits set before it */
     uint32_t before[EXPAND_MAX_NWORDS / 32 + EXPAND_MAX_NPAIRS / 4];
-    struct block_scan<unsigned, NTHREADS> scan;
+    block_scan<unsigned, NTHREADS> scan;
 };
 
 /* The words and bytes of a partition that RRE4 and RZE1 have kept. */
@@ -38,7 +38,7 @@ struct kept_bytes {
  * word i. Returns how many are set in the whole map. Ends with a barrier. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ unsigned
-scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
+scan_map(expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
          unsigned nbits, uint32_t *before_ret)
 {
     const unsigned n = (nbits + 31) / 32;
@@ -65,7 +65,7 @@ scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ bool
 find_kept(struct block_reader *reader,
-          struct expand_shared<NTHREADS, STAGED_NBYTES> &s, unsigned nbytes,
+          expand_shared<NTHREADS, STAGED_NBYTES> &s, unsigned nbytes,
           struct kept_bytes *kept_ret)
 {
     const unsigned nwords = (nbytes + 3) / 4, nmap = (nwords + 31) / 32;
@@ -98,7 +98,7 @@ find_kept(struct block_reader *reader,
  */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint64_t
-kept_pair(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
+kept_pair(const expand_shared<NTHREADS, STAGED_NBYTES> &s,
           const struct kept_bytes &kept, unsigned at)
 {
     const uint32_t map = s.bytes[at / 4];
@@ -118,7 +118,7 @@ kept_pair(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
  * bit i says which kept word it is. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint32_t
-kept_word(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
+kept_word(const expand_shared<NTHREADS, STAGED_NBYTES> &s,
           const struct kept_bytes &kept, unsigned i)
 {
     const unsigned n =

@@ -27,7 +27,7 @@ bits_below(unsigned i)
 template <int NTHREADS>
 static __device__ unsigned
 scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
-          struct block_scan<unsigned, NTHREADS> &s_scan)
+          block_scan<unsigned, NTHREADS> &s_scan)
 {
     unsigned total = 0;
 
@@ -141,8 +141,7 @@ differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
  * thread makes one byte of a level. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ void
-tower_build(struct cuda_tower *tower,
-            struct block_scan<unsigned, NTHREADS> &s_scan)
+tower_build(struct cuda_tower *tower, block_scan<unsigned, NTHREADS> &s_scan)
 {
     const uint64_t *below = tower->bytes;
     unsigned nbytes = tower->nbytes, at = tower->nwords;

@@ -119,7 +119,7 @@ sum_of_lanes(unsigned n)
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
-             uint32_t *kept, struct reduce_counts<NTHREADS> *s_counts)
+             uint32_t *kept, reduce_counts<NTHREADS> *s_counts)
 {
     constexpr unsigned NWARPS = NTHREADS / 32;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -248,7 +248,7 @@ reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 count_kept(const uint32_t *maps, unsigned begin, uint32_t *before,
-           struct reduce_counts<NTHREADS> *s_counts)
+           reduce_counts<NTHREADS> *s_counts)
 {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned first = __shfl_sync(FULL_WARP_MASK, begin, 0);
@@ -362,8 +362,7 @@ top_nbytes(unsigned nbytes)
 template <int NTHREADS>
 static __device__ unsigned
 reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,
-             uint32_t *kept, uint32_t *maps,
-             struct reduce_counts<NTHREADS> *s_counts)
+             uint32_t *kept, uint32_t *maps, reduce_counts<NTHREADS> *s_counts)
 {
     const unsigned nwords = (nbytes + 3) / 4, word_nbytes = (nwords + 7) / 8;
     const unsigned npairs =

@@ -17,7 +17,7 @@ template <typename T, unsigned NTHREADS> struct block_scan {
  */
 template <typename T, unsigned NTHREADS>
 static __device__ __forceinline__ T
-scan_block(struct block_scan<T, NTHREADS> &s_scan, T number, T *all_ret)
+scan_block(block_scan<T, NTHREADS> &s_scan, T number, T *all_ret)
 {
     const T sum = warp_inclusive_sum(number);
     T before = sum - number, all = 0;

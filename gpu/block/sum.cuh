@@ -14,7 +14,7 @@
  * calls get(i) and then put(i), so put may overwrite what get reads. */
 template <unsigned NTHREADS, typename Get, typename Put>
 static __device__ __forceinline__ uint64_t
-sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
+sum_numbers(uint64_t n, block_scan<unsigned long long, NTHREADS> &s_scan,
             Get get, Put put)
 {
     unsigned long long end = 0;

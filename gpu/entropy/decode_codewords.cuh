@@ -41,7 +41,7 @@ template <unsigned NTHREADS> struct codewords_shared {
 /* Bits of a codeword of more than CUDA_LOOKUP_NBITS; 0: not a codeword. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-find_long_codeword(const struct codewords_shared<NTHREADS> &s, uint32_t next)
+find_long_codeword(const codewords_shared<NTHREADS> &s, uint32_t next)
 {
     return find_codeword_nbits(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
                                CUDA_LOOKUP_NBITS);
@@ -51,8 +51,8 @@ find_long_codeword(const struct codewords_shared<NTHREADS> &s, uint32_t next)
  * begins, or NO_CODEWORD. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-count_codewords(const struct codewords_shared<NTHREADS> &s, unsigned at,
-                unsigned end, unsigned tile_end, unsigned *ncodewords_ret)
+count_codewords(const codewords_shared<NTHREADS> &s, unsigned at, unsigned end,
+                unsigned tile_end, unsigned *ncodewords_ret)
 {
     unsigned ncodewords = 0;
 
@@ -104,7 +104,7 @@ end_of_codeword(unsigned ends, unsigned n)
  * False: the tile's last codeword does not end in its last byte. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-write_codewords(struct codewords_shared<NTHREADS> &s,
+write_codewords(codewords_shared<NTHREADS> &s,
                 const struct cuda_decode_table *table, unsigned at,
                 unsigned end, unsigned tile_end, unsigned i, unsigned nsymbols)
 {
@@ -151,7 +151,7 @@ write_codewords(struct codewords_shared<NTHREADS> &s,
 /* Copies the look-up and the ends of a table to shared memory. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
-stage_table(struct codewords_shared<NTHREADS> &s,
+stage_table(codewords_shared<NTHREADS> &s,
             const struct cuda_decode_table *table)
 {
     const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
@@ -177,8 +177,8 @@ stage_table(struct codewords_shared<NTHREADS> &s,
 template <unsigned NTHREADS>
 static __device__ bool
 decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                 struct codewords_shared<NTHREADS> &s,
-                 struct block_scan<unsigned, NTHREADS> &s_scan,
+                 codewords_shared<NTHREADS> &s,
+                 block_scan<unsigned, NTHREADS> &s_scan,
                  const struct cuda_decode_table *table, bool stage,
                  uint64_t tile, const uint8_t *src, unsigned nbytes,
                  uint16_t *symbols, unsigned nsymbols)

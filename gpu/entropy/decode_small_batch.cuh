@@ -299,11 +299,10 @@ decode_unit(const struct small_batch_codewords &s, uint16_t *symbols,
  * thread's unit of symbols. False: the bytes are not exactly `nsymbols`
  * codewords. */
 static __device__ __forceinline__ bool
-decode_small_batch_codewords(
-    struct small_batch_codewords &s,
-    struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
-    const struct tile_bits &bits, uint16_t *symbols, unsigned nsymbols,
-    unsigned *escapes_ret)
+decode_small_batch_codewords(struct small_batch_codewords &s,
+                             block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+                             const struct tile_bits &bits, uint16_t *symbols,
+                             unsigned nsymbols, unsigned *escapes_ret)
 {
     unsigned first, nall;
 

@@ -146,8 +146,8 @@ template <unsigned NTHREADS> struct tokens_shared {
  * rounds, writing and storing. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_tokens(struct tokens_shared<NTHREADS> &s,
-              struct block_scan<unsigned, NTHREADS> &s_scan,
+decode_tokens(tokens_shared<NTHREADS> &s,
+              block_scan<unsigned, NTHREADS> &s_scan,
               const struct cuda_token_decode_table *table, bool stage,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)

@@ -121,10 +121,10 @@ find_token_entry(struct small_batch_tokens &s, unsigned ntables)
 /* Decodes a tile. All threads of a block call it when the tile's bits and the
  * table are in shared memory. False: the tile is not valid. */
 static __device__ __forceinline__ bool
-decode_small_batch_tokens(
-    struct small_batch_tokens &s,
-    struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
-    const struct tile_bits &bits, uint16_t *symbols, unsigned nsymbols)
+decode_small_batch_tokens(struct small_batch_tokens &s,
+                          block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+                          const struct tile_bits &bits, uint16_t *symbols,
+                          unsigned nsymbols)
 {
     __syncthreads();
     const unsigned last_byte = bits_at(s.bits, bits.end - 8) >> 24;

@@ -49,7 +49,7 @@ static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
 {
-    __shared__ struct expand_shared<EXPAND_NTHREADS, EXPAND_STAGED_NBYTES> s;
+    __shared__ expand_shared<EXPAND_NTHREADS, EXPAND_STAGED_NBYTES> s;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t p = blockIdx.x;
     const uint64_t *begin = region<uint64_t>(batch, batch.at.begin) + p;
@@ -110,8 +110,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
  * in shared memory. */
 #define FUSED_MAX_NTILES 128
 #define FUSED_STAGED_NBYTES 22528
-typedef struct expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES>
-    fused_shared;
+typedef expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES> fused_shared;
 
 /* ---- places of tiles ---- */
 
@@ -237,7 +236,7 @@ template <> union small_batch_shared<true> {
 /* Decodes a tile of tokens. False: it is not valid. */
 static __device__ __forceinline__ bool
 decode_token_tile(struct small_batch_tokens &s,
-                  struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+                  block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
                   const struct cuda_token_decode_table *table,
                   const uint8_t *src, unsigned nbytes, uint16_t *symbols,
                   unsigned nsymbols)
@@ -254,7 +253,7 @@ decode_token_tile(struct small_batch_tokens &s,
  * *escapes_ret gets a bit for each escape among the thread's symbols. */
 static __device__ __forceinline__ bool
 decode_codeword_tile(struct small_batch_codewords &s_codewords,
-                     struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+                     block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
                      const struct cuda_decode_table *table,
                      fused_shared *s_fused, struct block_reader reader,
                      const struct decoded_tile &place, const uint8_t *src,
@@ -294,7 +293,7 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
 {
     let_next_kernel_come();
     __shared__ union small_batch_shared<tokens> s;
-    __shared__ struct block_scan<unsigned, SMALL_BATCH_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned, SMALL_BATCH_NTHREADS> s_scan;
     fused_shared *s_fused = dynamic_shared<fused_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t tile = blockIdx.x;
@@ -351,11 +350,11 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
 /* ---- large batches ---- */
 
 template <bool tokens> union large_batch_shared {
-    struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
+    codewords_shared<LARGE_BATCH_NTHREADS> codewords;
 };
 template <> union large_batch_shared<true> {
-    struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
-    struct tokens_shared<LARGE_BATCH_NTHREADS> tokens;
+    codewords_shared<LARGE_BATCH_NTHREADS> codewords;
+    tokens_shared<LARGE_BATCH_NTHREADS> tokens;
 };
 
 /* Decodes tiles of a large batch. Grid: (blocks, chunks), with at most ntiles
@@ -370,7 +369,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     decode_large_batch(const struct cuda_batch batch)
 {
     __shared__ union large_batch_shared<tokens> s;
-    __shared__ struct block_scan<unsigned, LARGE_BATCH_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned, LARGE_BATCH_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t first = blockIdx.x;
     const enum terp_coding coding = chunk.coding;

@@ -195,7 +195,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
 {
     let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
-    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
@@ -289,7 +289,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
     let_next_kernel_come();
-    __shared__ struct reduce_counts<PARTITION_NTHREADS> s_counts;
+    __shared__ reduce_counts<PARTITION_NTHREADS> s_counts;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned p = blockIdx.x;

@@ -25,7 +25,7 @@ code_at(uint32_t *s_codes, unsigned i)
  * then read the list. */
 static __device__ __forceinline__ unsigned
 list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
-           struct block_scan<unsigned, ENCODE_NTHREADS> &s_scan)
+           block_scan<unsigned, ENCODE_NTHREADS> &s_scan)
 {
     uint32_t first = ENCODE_THREAD_NSYMBOLS * threadIdx.x, mask = 0, at, n;
 
@@ -197,7 +197,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
     __shared__ uint32_t s_codes[CODES_NWORDS];
     __shared__ struct token_counts s_counts;
     __shared__ struct four_costs s_costs[COST_NGROUPS][COST_ROW_NWORDS];
-    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
@@ -344,7 +344,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     alignas(16) __shared__ uint32_t s_codewords[SMALL_BATCH ? TERP_NTOKENS : 4];
     alignas(16) __shared__ uint32_t s_bits[BITS_NWORDS];
     __shared__ uint32_t s_codes[CODES_NWORDS];
-    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);

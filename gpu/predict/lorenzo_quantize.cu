@@ -42,7 +42,7 @@ struct piece_found {
  * time. */
 template <typename T, typename K>
 static __device__ __forceinline__ void
-prequantize_piece(const struct prequantizer<T, K> &p, uint64_t first,
+prequantize_piece(const prequantizer<T, K> &p, uint64_t first,
                   struct piece_found *s_found)
 {
     const unsigned lane = threadIdx.x % 32;
@@ -82,12 +82,13 @@ static __device__ __forceinline__ void
 prequantize(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             const K &k, struct piece_found *s_found)
 {
-    const struct prequantizer<T, K> p = {
-        (const T *)chunk.src, batch.nvalues,
-            region<int_of<T>>(batch, batch.at.work),
-            region<uint32_t>(batch, batch.at.mask), k, fills_of<T>(chunk),
-            chunk.has_specials
-    };
+    const prequantizer<T, K> p = {(const T *)chunk.src,
+                                  batch.nvalues,
+                                  region<int_of<T>>(batch, batch.at.work),
+                                  region<uint32_t>(batch, batch.at.mask),
+                                  k,
+                                  fills_of<T>(chunk),
+                                  chunk.has_specials};
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
          piece += gridDim.x) {
@@ -144,11 +145,12 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* Returns the memory for the ends of stretches, which follows last_valid. */
 template <typename W>
-static __device__ __forceinline__ struct line_end<W> *
-ends_of_lines(const struct cuda_batch &batch) {
+static __device__ __forceinline__ line_end<W> *
+ends_of_lines(const struct cuda_batch &batch)
+{
     const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
 
-    return region<struct line_end<W>>(batch, batch.at.staging + 8 * npieces);
+    return region<line_end<W>>(batch, batch.at.staging + 8 * npieces);
 }
 
 /* If some points are special: takes one of the steps that make differences
@@ -344,7 +346,7 @@ template <typename T> struct symbol_maker {
 
 template <typename T, bool means>
 static __device__ __forceinline__ void
-make_symbols(const struct symbol_maker<T> &maker)
+make_symbols(const symbol_maker<T> &maker)
 {
     const struct terp_layout *layout = maker.layout;
     const int means_dim = means ? terp_means_dim(layout) : 0;
@@ -391,7 +393,7 @@ make_symbols(const struct symbol_maker<T> &maker)
  * means. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
-make_symbols_of_means(const struct symbol_maker<T> &maker)
+make_symbols_of_means(const symbol_maker<T> &maker)
 {
     make_symbols<T, true>(maker);
 }
@@ -407,13 +409,15 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
 
     if (!is_predicted_by(chunk, TERP_PREDICTION_LORENZO))
         return;
-    const struct symbol_maker<T> maker = {
-        batch.d_layout, &chunk, region<word_of<T>>(batch, batch.at.work),
-            region<uint16_t>(batch, batch.at.symbols),
-            region<unsigned long long>(batch, batch.at.ranges),
-            terp_max_code_of(chunk.model.wide),
-            terp_radius_of(chunk.model.wide), chunk.model.tail_nbits
-    };
+    const symbol_maker<T> maker = {
+        batch.d_layout,
+        &chunk,
+        region<word_of<T>>(batch, batch.at.work),
+        region<uint16_t>(batch, batch.at.symbols),
+        region<unsigned long long>(batch, batch.at.ranges),
+        terp_max_code_of(chunk.model.wide),
+        terp_radius_of(chunk.model.wide),
+        chunk.model.tail_nbits};
     if (means_dim_of(chunk, batch.d_layout) > 0)
         make_symbols_of_means(maker);
     else

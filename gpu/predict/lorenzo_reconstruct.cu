@@ -193,8 +193,9 @@ __launch_bounds__(LORENZO_NTHREADS)
 
 /* Returns the factors of quants that are not exact. */
 template <typename T>
-static __device__ __forceinline__ struct constants<T>
-constants_of(const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ constants<T>
+constants_of(const struct cuda_chunk &chunk)
+{
     return constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE);
 }
 

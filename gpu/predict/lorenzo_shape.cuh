@@ -143,7 +143,7 @@ template <typename W> struct line_end {
 template <typename W, bool twice>
 static __device__ __forceinline__ void
 subtract_line(const struct line &line, const uint32_t *mask,
-              struct line_before<W> before, W *quants)
+              line_before<W> before, W *quants)
 {
     for (uint64_t first = 0; first < line.extent; first += LINE_NAHEAD) {
         W *at = quants + line.at + first * line.stride, ahead[LINE_NAHEAD];
@@ -173,11 +173,10 @@ subtract_line(const struct line &line, const uint32_t *mask,
 
 /* Finds the last values of a stretch that are not special. */
 template <typename W>
-static __device__ __forceinline__ struct line_end<W>
-end_of_line(const struct line &line, const uint32_t *mask, const W *quants) {
-    struct line_end<W> end = {
-        0, 0, 0, false
-    };
+static __device__ __forceinline__ line_end<W>
+end_of_line(const struct line &line, const uint32_t *mask, const W *quants)
+{
+    line_end<W> end = {0, 0, 0, false};
 
     for (uint64_t i = line.extent; i-- > 0 && end.n < 2;) {
         const uint64_t at = line.at + i * line.stride;
@@ -197,15 +196,13 @@ end_of_line(const struct line &line, const uint32_t *mask, const W *quants) {
 /* Replaces the ends of a line's stretches by what precedes each stretch. */
 template <typename W>
 static __device__ __forceinline__ void
-carry_along_line(uint64_t nstretches, struct line_end<W> *ends)
+carry_along_line(uint64_t nstretches, line_end<W> *ends)
 {
-    struct line_before<W> before = {
-        0, 0
-    };
+    line_before<W> before = {0, 0};
 
 #pragma unroll 8
     for (uint64_t k = 0; k < nstretches; k++) {
-        const struct line_end<W> end = ends[k];
+        const line_end<W> end = ends[k];
         ends[k].last = before.last;
         ends[k].before_last = before.last_difference;
         if (end.n > 0) {
@@ -235,7 +232,7 @@ sum_of_line(const struct line &line, const uint32_t *mask, const W *quants)
 template <typename W>
 static __device__ __forceinline__ void
 note_ends(const struct cuda_batch &batch, int d, const uint32_t *mask,
-          struct line_end<W> *ends)
+          line_end<W> *ends)
 {
     const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
     const W *quants = region<W>(batch, batch.at.work);
@@ -251,7 +248,7 @@ note_ends(const struct cuda_batch &batch, int d, const uint32_t *mask,
  * stretch. */
 template <typename W>
 static __device__ __forceinline__ void
-carry_ends(const struct cuda_batch &batch, int d, struct line_end<W> *ends)
+carry_ends(const struct cuda_batch &batch, int d, line_end<W> *ends)
 {
     const struct terp_layout *layout = batch.d_layout;
     const uint64_t nstretches = nstretches_of(batch, layout, d);
@@ -266,7 +263,7 @@ carry_ends(const struct cuda_batch &batch, int d, struct line_end<W> *ends)
 template <typename W, bool twice>
 static __device__ __forceinline__ void
 subtract_lines(const struct cuda_batch &batch, int d, const uint32_t *mask,
-               const struct line_end<W> *ends)
+               const line_end<W> *ends)
 {
     const uint64_t nvalues = stretch_nvalues(batch, batch.d_layout, d);
     const bool is_cut = nvalues < batch.d_layout->dims[d];
@@ -276,9 +273,7 @@ subtract_lines(const struct cuda_batch &batch, int d, const uint32_t *mask,
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, nvalues, number, &line);
          number += lines_at_once()) {
-        struct line_before<W> before = {
-            0, 0
-        };
+        line_before<W> before = {0, 0};
         if (is_cut)
             before = {ends[line.number].last, ends[line.number].before_last};
         subtract_line<W, twice>(line, mask, before, quants);
@@ -298,7 +293,7 @@ enum lines_step {
 template <typename W>
 static __device__ __forceinline__ void
 take_lines_step(const struct cuda_batch &batch, int d, enum lines_step step,
-                bool twice, const uint32_t *mask, struct line_end<W> *ends)
+                bool twice, const uint32_t *mask, line_end<W> *ends)
 {
     if (step == NOTE_ENDS)
         note_ends<W>(batch, d, mask, ends);

@@ -24,8 +24,9 @@ lossless_mask(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 }
 
 template <typename T>
-static __device__ __forceinline__ struct lossless_quants<T>
-quants_of_model(const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ lossless_quants<T>
+quants_of_model(const struct cuda_chunk &chunk)
+{
     return lossless_quants_of<T>(chunk.model.exact, chunk.model.lossless.form);
 }
 

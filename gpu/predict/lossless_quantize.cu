@@ -31,7 +31,7 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
     const uint64_t end = div_up(batch.nvalues, 64) * 64;
     const bool has_specials = chunk.has_specials;
     const fill_words<T> fills = fills_of<T>(chunk);
-    const struct lossless_quants<T> k = quants_of_model<T>(chunk);
+    const lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
@@ -83,10 +83,9 @@ __launch_bounds__(NTHREADS)
 
     if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
         return;
-    take_lines_step(
-        batch, d, step, lossless_order(chunk, d) > 1,
-        lossless_mask(batch, chunk),
-        region<struct line_end<word_of<T>>>(batch, batch.at.staging));
+    take_lines_step(batch, d, step, lossless_order(chunk, d) > 1,
+                    lossless_mask(batch, chunk),
+                    region<line_end<word_of<T>>>(batch, batch.at.staging));
 }
 
 /* ---- differences along dimension 0 ---- */
@@ -100,12 +99,11 @@ template <typename W> struct row_before {
 
 /* Returns the same for the first point of a segment. */
 template <typename W>
-static __device__ __forceinline__ struct row_before<W>
+static __device__ __forceinline__ row_before<W>
 before_segment(const struct valid_points &points, const struct segment &segment,
-               const W *quants) {
-    struct row_before<W> before = {
-        0, 0
-    };
+               const W *quants)
+{
+    row_before<W> before = {0, 0};
     /* index plus 1 of the row's last two valid points; 0: none */
     uint64_t at[2];
     uint64_t end = segment.at + segment.x;
@@ -147,8 +145,7 @@ __launch_bounds__(NTHREADS)
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         uint64_t rank = rank_at(points, segment.warp_at);
-        struct row_before<word_of<T>> before =
-            before_segment(points, segment, quants);
+        row_before<word_of<T>> before = before_segment(points, segment, quants);
         for (uint64_t first = 0; first < segment.nx; first += 32) {
             const uint64_t x = segment.x + first + segment.lane;
             const uint64_t at = segment.at + x;

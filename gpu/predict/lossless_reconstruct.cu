@@ -116,9 +116,7 @@ __launch_bounds__(LORENZO_NTHREADS)
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         const word_of<T> before =
             is_split ? sums[block * LORENZO_NWARPS + threadIdx.x / 32] : 0;
-        struct line_sums<word_of<T>> carry = {
-            before, before
-        };
+        line_sums<word_of<T>> carry = {before, before};
         for (uint64_t first = 0; first < segment.nx; first += 32) {
             const uint64_t x = segment.x + first + segment.lane;
             const bool exists = first + segment.lane < segment.nx;
@@ -202,9 +200,7 @@ template <typename W, unsigned todo, bool masked>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, W before, W *quants)
 {
-    struct line_sums<W> sums = {
-        before, todo &SUM_SECOND ? 0 : before
-    };
+    line_sums<W> sums = {before, todo & SUM_SECOND ? 0 : before};
     uint64_t at = line.at;
 
 #pragma unroll 8
@@ -302,7 +298,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_is_lossless(chunk) ||
         chunk.model.lossless.form == TERP_LOSSLESS_REMAINDERS)
         return;
-    const struct lossless_quants<T> k = quants_of_model<T>(chunk);
+    const lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
     const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *values = (T *)chunk.dst;

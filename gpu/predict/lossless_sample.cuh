@@ -32,15 +32,16 @@ template <typename T> struct lossless_source {
     const struct terp_layout *layout;
     const T *values;
     fill_words<T> fills;
-    struct lossless_quants<T> k;
+    lossless_quants<T> k;
     word_of<T> center;
 };
 
 template <typename T>
-static __device__ __forceinline__ struct lossless_source<T>
+static __device__ __forceinline__ lossless_source<T>
 lossless_source_of(const struct cuda_batch &batch,
                    const struct cuda_chunk &chunk,
-                   const struct terp_lossless_step &step, int64_t center) {
+                   const struct terp_lossless_step &step, int64_t center)
+{
     return {batch.d_layout, (const T *)chunk.src, fills_of<T>(chunk),
             lossless_quants_of<T>(step.exact, step.form), (word_of<T>)center};
 }
@@ -66,7 +67,7 @@ valid_before(const uint32_t valid[SAMPLE_NWORDS], unsigned i)
  * of the point before it. Returns false if all are special. */
 template <typename T>
 static __device__ __forceinline__ bool
-sample_row(const struct lossless_source<T> &source, const T *values, unsigned n,
+sample_row(const lossless_source<T> &source, const T *values, unsigned n,
            uint32_t s_valid[SAMPLE_NWORDS], word_of<T> *s_quants)
 {
     const unsigned lane = threadIdx.x % 32;
@@ -102,8 +103,7 @@ sample_row(const struct lossless_source<T> &source, const T *values, unsigned n,
 /* A warp counts the bits of the remainders of the run's values. */
 template <typename T>
 static __device__ __forceinline__ void
-count_values(const struct lossless_source<T> &source,
-             struct lossless_sample<T> *s)
+count_values(const lossless_source<T> &source, lossless_sample<T> *s)
 {
     unsigned n = 0, nbits = 0;
 
@@ -130,7 +130,7 @@ count_values(const struct lossless_source<T> &source,
  * and 2. Ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
-take_orders(struct lossless_sample<T> *s, int step)
+take_orders(lossless_sample<T> *s, int step)
 {
     for (unsigned i = threadIdx.x; i < SAMPLE_NROWS / 3 * SAMPLE_ROW_NVALUES;
          i += SAMPLE_NTHREADS) {
@@ -150,8 +150,8 @@ take_orders(struct lossless_sample<T> *s, int step)
  * values. All threads of the block call it; barriers separate its steps. */
 template <typename T>
 static __device__ __forceinline__ bool
-take_sample(const struct lossless_source<T> &source,
-            const struct terp_lossless_run &run, struct lossless_sample<T> *s)
+take_sample(const lossless_source<T> &source,
+            const struct terp_lossless_run &run, lossless_sample<T> *s)
 {
     const unsigned warp = threadIdx.x / 32;
     uint64_t stride[TERP_NDIMS] = {1};
@@ -205,7 +205,7 @@ last_difference(const word_of<T> *row, unsigned i, int order)
  * before the run. */
 template <typename T>
 static __device__ __forceinline__ bool
-sample_counts(const struct lossless_sample<T> &s, unsigned i)
+sample_counts(const lossless_sample<T> &s, unsigned i)
 {
     const unsigned at = i + (unsigned)s.run.most[0];
 
@@ -222,8 +222,7 @@ ctz_of(uint64_t bits)
 /* Returns the bits that differences of an order take. A warp calls it. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
-sum_of_widths(const struct lossless_sample<T> &s, const word_of<T> *row,
-              int order)
+sum_of_widths(const lossless_sample<T> &s, const word_of<T> *row, int order)
 {
     unsigned sum = 0, nnonzero = 0;
     word_of<T> all = 0;

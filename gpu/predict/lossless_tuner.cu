@@ -121,8 +121,8 @@ __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
  * block calls it. */
 template <typename T>
 static __device__ __forceinline__ void
-weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
-          struct lossless_sample<T> *s, struct cuda_order_weights *weights)
+weigh_run(const lossless_source<T> &source, uint64_t run, uint64_t nruns,
+          lossless_sample<T> *s, struct cuda_order_weights *weights)
 {
     if (!take_sample(source, terp_lossless_run_at(source.layout, run, nruns),
                      s))
@@ -170,7 +170,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
 {
-    __shared__ struct lossless_sample<T> s;
+    __shared__ lossless_sample<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
@@ -235,9 +235,8 @@ choose_dims(const struct terp_layout *layout,
  * one difference. Barriers separate the steps. */
 template <typename T>
 static __device__ __forceinline__ void
-price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
-          uint64_t nruns, struct lossless_sample<T> *s,
-          unsigned long long *cost)
+price_run(const lossless_source<T> &source, unsigned dims, uint64_t run,
+          uint64_t nruns, lossless_sample<T> *s, unsigned long long *cost)
 {
     __shared__ unsigned s_counts[TERP_NWIDTHS];
     __shared__ uint16_t s_short[TERP_NWIDTHS];
@@ -330,7 +329,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
 {
-    __shared__ struct lossless_sample<T> s;
+    __shared__ lossless_sample<T> s;
     __shared__ unsigned s_dims;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
@@ -380,8 +379,7 @@ __launch_bounds__(COUNT_NTHREADS)
     const struct terp_lossless_step step = tuner->trial[tuner->best].step;
     if (!terp_lossless_needs_check(&step, sizeof(T)))
         return;
-    const struct lossless_quants<T> k =
-        lossless_quants_of<T>(step.exact, step.form);
+    const lossless_quants<T> k = lossless_quants_of<T>(step.exact, step.form);
     const fill_words<T> fills = fills_of<T>(chunk);
     for (uint64_t i = (uint64_t)blockIdx.x * COUNT_NTHREADS + threadIdx.x;
          i < batch.nvalues; i += (uint64_t)gridDim.x * COUNT_NTHREADS) {
@@ -418,7 +416,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
 {
-    __shared__ struct lossless_sample<T> s;
+    __shared__ lossless_sample<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const bool of_zero = blockIdx.x >= TERP_LOSSLESS_MANY_NRUNS;
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
@@ -442,7 +440,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
 {
-    __shared__ struct lossless_sample<T> s;
+    __shared__ lossless_sample<T> s;
     __shared__ unsigned s_dims;
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);

@@ -172,9 +172,9 @@ __launch_bounds__(DIFFERENCES_NTHREADS)
     for (unsigned i = threadIdx.x; i < sizeof s / 4; i += DIFFERENCES_NTHREADS)
         ((uint32_t *)&s)[i] = 0;
     const fill_words<T> fills = fills_of<T>(chunk);
-    const struct constants<T> k =
+    const constants<T> k =
         constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE);
-    const struct exact_quants<T> of_exact = exact_quants_of<T>(chunk);
+    const exact_quants<T> of_exact = exact_quants_of<T>(chunk);
 #pragma unroll
     for (int i = 0; i < nsamples; i++)
         width[i] = sample_difference_width(

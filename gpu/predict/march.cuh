@@ -149,16 +149,17 @@ template <typename T, int npoints> struct line {
 };
 
 template <typename T, int npoints> struct lines {
-    struct line<T, npoints> of[MARCH_WIDTH];
+    line<T, npoints> of[MARCH_WIDTH];
 };
 
 /* Gathers the lines along x. `s` points to the thread's own points among the
  * points of its row in shared memory. */
 template <typename tile, typename T>
-static __device__ __forceinline__ struct lines<T, tile::npoints>
-along_x(const struct both<T> *s, const struct both<T> &own) {
+static __device__ __forceinline__ lines<T, tile::npoints>
+along_x(const both<T> *s, const both<T> &own)
+{
     constexpr int N = tile::npoints;
-    struct lines<T, N> lines;
+    lines<T, N> lines;
     T at[N + MARCH_WIDTH];
 
     static_assert(tile::below % MARCH_WIDTH == 1,
@@ -166,7 +167,7 @@ along_x(const struct both<T> *s, const struct both<T> &own) {
 #pragma unroll
     for (int i = 0; i < N + MARCH_WIDTH; i += MARCH_WIDTH) {
         const int n = i / MARCH_WIDTH - tile::nleft;
-        const struct both<T> two = n == 0 ? own : s[n];
+        const both<T> two = n == 0 ? own : s[n];
         at[i] = two.at[0];
         at[i + 1] = two.at[1];
     }
@@ -181,13 +182,14 @@ along_x(const struct both<T> *s, const struct both<T> &own) {
 /* Gathers the lines along y. `s` as above; the points of the next row are
  * tile::ncolumns elements further. */
 template <typename tile, typename T>
-static __device__ __forceinline__ struct lines<T, tile::npoints>
-along_y(const struct both<T> *s, const struct both<T> &own) {
-    struct lines<T, tile::npoints> lines;
+static __device__ __forceinline__ lines<T, tile::npoints>
+along_y(const both<T> *s, const both<T> &own)
+{
+    lines<T, tile::npoints> lines;
 
 #pragma unroll
     for (int n = 0; n < tile::npoints; n++) {
-        const struct both<T> two =
+        const both<T> two =
             n == tile::below ? own : s[(n - tile::below) * tile::ncolumns];
         lines.of[0].at[n] = two.at[0];
         lines.of[1].at[n] = two.at[1];
@@ -255,7 +257,7 @@ has_above(unsigned reach)
  * which mirror each other, or the extrapolation after the last even point. */
 template <typename T, int npoints>
 static __device__ __forceinline__ T
-low_of(unsigned reach, const struct line<T, npoints> &line)
+low_of(unsigned reach, const line<T, npoints> &line)
 {
     const T *b = &line.at[npoints / 2 - 1];
     const bool above = !(reach & REACHES_A);
@@ -277,7 +279,7 @@ order_of_low(unsigned reach)
  * lanes of a warp have different forms. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
-whole_of(unsigned reach, const struct line<T, npoints> &line)
+whole_of(unsigned reach, const line<T, npoints> &line)
 {
     const T *b = &line.at[npoints / 2 - 1];
 
@@ -302,7 +304,7 @@ whole_of(unsigned reach, const struct line<T, npoints> &line)
 /* Returns the prediction by any form. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
-value_of(unsigned reach, const struct line<T, npoints> &line)
+value_of(unsigned reach, const line<T, npoints> &line)
 {
     const T whole = whole_of<spline, inside>(reach, line);
 
@@ -414,7 +416,7 @@ symbol_at(const struct march_work &work, const struct symbol_place &place,
  * the first symbol of the class. */
 template <typename tile, typename T>
 static __device__ __forceinline__ uint8_t *
-symbols_at(const struct march_work &work, const struct level_view<T> &view,
+symbols_at(const struct march_work &work, const level_view<T> &view,
            const struct march_thread &thread, int z)
 {
     return (uint8_t *)view.symbols +
@@ -433,7 +435,7 @@ is_split(uint32_t at)
  * the grid of escapes (when encoding). */
 template <typename T> struct march_shared {
     struct cuda_chunk chunk;
-    struct value_grid<T> grid;
+    value_grid<T> grid;
 };
 
 /* Handles two points of a class, at least one of them escaped; returns the
@@ -443,15 +445,16 @@ template <typename T> struct march_shared {
  * so that few threads write to *d_chunk. Not inlined, because escapes are rare.
  */
 template <typename T>
-static __device__ __noinline__ struct both<T>
-escape_both(struct march_shared<T> *s_block, struct cuda_chunk *d_chunk,
+static __device__ __noinline__ both<T>
+escape_both(march_shared<T> *s_block, struct cuda_chunk *d_chunk,
             unsigned long long *ranges, uint32_t at, uint32_t symbols,
-            struct both<T> values) {
-    const struct value_grid<T> grid = s_block->grid;
+            both<T> values)
+{
+    const value_grid<T> grid = s_block->grid;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
-        const struct grid_point<T> point = find_on_grid(grid, values.at[i]);
+        const grid_point<T> point = find_on_grid(grid, values.at[i]);
         if ((symbols >> (16 * i) & 0xFFFF) != TERP_ESCAPE)
             continue;
         values.at[i] = point.fits ? point.value : values.at[i];
@@ -534,8 +537,8 @@ struct march_tile : spline {
     static constexpr int nwords = (MARCH_NCLASSES - 1) * (ragged ? 2 : 1);
     static constexpr int ninputs = decode ? nwords : 4;
     static constexpr int input_nbytes =
-        decode ? sizeof(uint32_t) : sizeof(struct row<T>);
-    static constexpr int coarse_nbytes = sizeof(struct both<T>);
+        decode ? sizeof(uint32_t) : sizeof(row<T>);
+    static constexpr int coarse_nbytes = sizeof(both<T>);
     static constexpr int input_at =
         (spline::nseen * nboth * coarse_nbytes + 15) / 16 * 16;
     static constexpr int coarse_at =
@@ -588,8 +591,8 @@ struct march_step {
 /* Everything that a thread needs to make the points of a class. */
 template <typename T> struct march {
     const struct march_work &work;
-    const struct level_view<T> &view;
-    struct march_shared<T> *s_block;
+    const level_view<T> &view;
+    march_shared<T> *s_block;
     const struct march_thread &thread;
     const struct march_reach &reach;
     const struct march_step &step;
@@ -604,7 +607,7 @@ template <typename T> struct march {
 /* Returns the index in level order of the thread's first point of a class. */
 template <typename tile, int odd, typename T>
 static __device__ __forceinline__ uint32_t
-class_point_at(const struct march<T> &m)
+class_point_at(const march<T> &m)
 {
     const uint32_t z = (uint32_t)(odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z);
     const uint32_t nx = (uint32_t)npoints_along<tile, odd, 0>(m.work);
@@ -619,7 +622,7 @@ class_point_at(const struct march<T> &m)
 /* Stores the symbols of both points of a class. */
 template <typename tile, int odd, typename T>
 static __device__ __forceinline__ void
-store_symbols(const struct march<T> &m, uint32_t symbols)
+store_symbols(const march<T> &m, uint32_t symbols)
 {
     if constexpr (tile::ragged) {
         const int z = odd & MARCH_ODD_Z ? m.step.odd_z : m.step.z;
@@ -645,12 +648,12 @@ store_symbols(const struct march<T> &m, uint32_t symbols)
  * Stores the symbols if the thread owns the points. Returns the values that a
  * decoder will have. */
 template <typename tile, int odd, typename T>
-static __device__ __forceinline__ struct both<T>
-quantize_both(const struct march<T> &m, const struct row<T> &values,
-              const struct both<T> &pred) {
+static __device__ __forceinline__ both<T>
+quantize_both(const march<T> &m, const row<T> &values, const both<T> &pred)
+{
     const bool owns = odd & MARCH_ODD_Z ? m.step.owns_odd : m.step.owns_even;
     uint32_t symbol[MARCH_WIDTH];
-    struct both<T> made;
+    both<T> made;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
@@ -673,10 +676,10 @@ quantize_both(const struct march<T> &m, const struct row<T> &values,
 /* Reconstructs both points of a class from their symbols. With `escapes`,
  * symbols may be escapes. */
 template <typename tile, int odd, bool escapes, typename T>
-static __device__ __forceinline__ struct both<T>
-reconstruct_both(const struct march<T> &m, uint32_t symbols,
-                 const struct both<T> &pred) {
-    struct both<T> made;
+static __device__ __forceinline__ both<T>
+reconstruct_both(const march<T> &m, uint32_t symbols, const both<T> &pred)
+{
+    both<T> made;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
@@ -696,31 +699,30 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
  * s_rows[c / 2 * nthreads], the symbols of class c are s_symbols[(c - 1) *
  * nthreads]. In ragged tiles a second word follows MARCH_NCLASSES - 1 elements
  * of nthreads later. */
-template <typename T>
-struct march_input {
-    struct row<T> *s_rows;
+template <typename T> struct march_input {
+    row<T> *s_rows;
     uint32_t *s_symbols;
-    struct both<T> *s_coarse;
+    both<T> *s_coarse;
 };
 
 template <typename tile, typename T>
-static __device__ __forceinline__ struct march_input<T>
-march_input_of(unsigned stage) {
+static __device__ __forceinline__ march_input<T>
+march_input_of(unsigned stage)
+{
     unsigned char *s_block = dynamic_shared<unsigned char>();
     unsigned char *s_input =
         s_block + tile::input_at +
         (stage * (unsigned)(tile::ninputs * tile::nthreads) + threadIdx.x) *
             (unsigned)tile::input_nbytes;
 
-    return {(struct row<T> *)s_input, (uint32_t *)s_input,
-            (struct both<T> *)(s_block + tile::coarse_at) +
+    return {(row<T> *)s_input, (uint32_t *)s_input,
+            (both<T> *)(s_block + tile::coarse_at) +
                 (stage * (unsigned)tile::nthreads + threadIdx.x)};
 }
 
 /* Addresses of a step: src and fine: the even row of the thread's cubes, in the
  * input and in the output; coarse: its coarse points. */
-template <typename T>
-struct march_place {
+template <typename T> struct march_place {
     const T *src, *coarse;
     T *fine;
     /* the classes whose symbols are in two words; the last steps that were
@@ -739,9 +741,9 @@ fine_row_of(const struct march_work &work)
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 copy_row_async(const struct march_work &work, const struct march_thread &thread,
-               struct row<T> *s_to, const T *from)
+               row<T> *s_to, const T *from)
 {
-    constexpr int NPIECES = sizeof(struct row<T>) / 16;
+    constexpr int NPIECES = sizeof(row<T>) / 16;
 
     if constexpr (tile::ragged) {
 #pragma unroll
@@ -760,8 +762,7 @@ copy_row_async(const struct march_work &work, const struct march_thread &thread,
  */
 template <typename tile, int odd, typename T>
 static __device__ __forceinline__ uint32_t
-copy_symbols_async(const struct march_work &work,
-                   const struct level_view<T> &view,
+copy_symbols_async(const struct march_work &work, const level_view<T> &view,
                    const struct march_thread &thread, int z,
                    uint32_t *s_symbols)
 {
@@ -784,7 +785,7 @@ copy_symbols_async(const struct march_work &work,
 /* Returns both symbols of a class from the input of a step. */
 template <typename tile, int odd, typename T>
 static __device__ __forceinline__ uint32_t
-symbols_of(const struct march<T> &m, const uint32_t *s_symbols)
+symbols_of(const march<T> &m, const uint32_t *s_symbols)
 {
     const uint32_t *s_first = s_symbols + (odd - 1) * tile::nthreads;
 
@@ -799,9 +800,9 @@ symbols_of(const struct march<T> &m, const uint32_t *s_symbols)
  * classes whose symbols are in two words. */
 template <typename tile, bool odd_z, typename T>
 static __device__ __forceinline__ uint32_t
-fetch_half(const struct march_work &work, const struct level_view<T> &view,
+fetch_half(const struct march_work &work, const level_view<T> &view,
            const struct march_thread &thread, const T *src, int z,
-           const struct march_input<T> &in)
+           const march_input<T> &in)
 {
     constexpr int N = tile::nthreads;
     uint32_t split = 0;
@@ -827,7 +828,7 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
                     in.s_symbols + (odd - 1) * N,
                     (const uint32_t *)(symbols + work.class_byte_at[odd]));
     } else {
-        struct row<T> *s_rows = in.s_rows + (odd_z ? 2 * N : 0);
+        row<T> *s_rows = in.s_rows + (odd_z ? 2 * N : 0);
         if (odd_z || tile::odd_x_far || thread.is_beside_y)
             copy_row_async<tile>(work, thread, s_rows, src);
         if (thread.in_tile_y && has_point<tile, MARCH_ODD_Y>(work, thread, 0))
@@ -841,7 +842,7 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 copy_coarse_async(const struct march_work &work,
-                  const struct march_thread &thread, struct both<T> *s_to,
+                  const struct march_thread &thread, both<T> *s_to,
                   const T *from)
 {
     if constexpr (tile::ragged) {
@@ -850,7 +851,7 @@ copy_coarse_async(const struct march_work &work,
             if (has_point<tile, 0>(work, thread, i))
                 copy_async(&s_to->at[i], from + i);
     } else {
-        copy_async(s_to, (const struct both<T> *)from);
+        copy_async(s_to, (const both<T> *)from);
     }
 }
 
@@ -858,12 +859,11 @@ copy_coarse_async(const struct march_work &work,
  * `begin`. Returns the classes whose symbols are in two words. */
 template <typename tile, typename T>
 static __device__ __forceinline__ uint32_t
-fetch_input(const struct march_work &work, const struct level_view<T> &view,
-            const struct march_thread &thread,
-            const struct march_place<T> &place, int begin, int z,
-            unsigned stage)
+fetch_input(const struct march_work &work, const level_view<T> &view,
+            const struct march_thread &thread, const march_place<T> &place,
+            int begin, int z, unsigned stage)
 {
-    const struct march_input<T> in = march_input_of<tile, T>(stage);
+    const march_input<T> in = march_input_of<tile, T>(stage);
     const int odd_z = z - tile::odd_lag;
     uint32_t split = 0;
 
@@ -884,9 +884,9 @@ fetch_input(const struct march_work &work, const struct level_view<T> &view,
 /* Makes both points of a class from the step's input: quantizes or reconstructs
  * them. */
 template <typename tile, int odd, bool escapes, typename T>
-static __device__ __forceinline__ struct both<T>
-make_both(const struct march<T> &m, const struct march_input<T> &in,
-          const struct both<T> &pred) {
+static __device__ __forceinline__ both<T>
+make_both(const march<T> &m, const march_input<T> &in, const both<T> &pred)
+{
     constexpr int N = tile::nthreads;
 
     if constexpr (tile::decode)
@@ -900,14 +900,13 @@ make_both(const struct march<T> &m, const struct march_input<T> &in,
  * whether it is a row with odd y, which the thread's cubes may lack. */
 template <typename tile, bool odd_y, typename T>
 static __device__ __forceinline__ void
-store_row(const struct march<T> &m, T *at, const struct both<T> &even,
-          const struct both<T> &odd)
+store_row(const march<T> &m, T *at, const both<T> &even, const both<T> &odd)
 {
     constexpr int ODD = odd_y ? MARCH_ODD_Y : 0;
     const T four[] = {even.at[0], odd.at[0], even.at[1], odd.at[1]};
 
     if constexpr (!tile::ragged) {
-        *(struct row<T> *)at = {{four[0], four[1], four[2], four[3]}};
+        *(row<T> *)at = {{four[0], four[1], four[2], four[3]}};
     } else if (has_point<tile, ODD>(m.work, m.thread, 0)) {
 #pragma unroll
         for (int i = 0; i < 2 * MARCH_WIDTH; i++)
@@ -919,8 +918,8 @@ store_row(const struct march<T> &m, T *at, const struct both<T> &even,
 /* A decoding thread stores the points that it owns of a step. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-store_step(const struct march<T> &m, T *fine, const struct both<T> even[4],
-           const struct both<T> odd[4])
+store_step(const march<T> &m, T *fine, const both<T> even[4],
+           const both<T> odd[4])
 {
     const int64_t row = fine_row_of<tile>(m.work);
 
@@ -940,7 +939,7 @@ store_step(const struct march<T> &m, T *fine, const struct both<T> even[4],
  * an escape in their place. */
 template <typename tile, typename T>
 static __device__ __forceinline__ bool
-warp_has_escapes(const struct march_input<T> &in)
+warp_has_escapes(const march_input<T> &in)
 {
     uint32_t zeros = 0;
 
@@ -1002,9 +1001,10 @@ march_thread_of(const struct march_work &work, int x, int y)
 
 /* Returns the addresses of step z. */
 template <typename tile, typename T>
-static __device__ __forceinline__ struct march_place<T>
-march_place_of(const struct march_work &work, const struct level_view<T> &view,
-               const struct march_thread &thread, int z) {
+static __device__ __forceinline__ march_place<T>
+march_place_of(const struct march_work &work, const level_view<T> &view,
+               const struct march_thread &thread, int z)
+{
     const uint64_t in_row = thread.ky * (uint64_t)work.nx;
     const uint64_t fine = 2 * thread.ky * (uint64_t)fine_row_of<tile>(work) +
                           2 * thread.kx + 2 * (uint64_t)z * work.fine_plane;
@@ -1019,9 +1019,9 @@ march_place_of(const struct march_work &work, const struct level_view<T> &view,
  * next step and stage. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-fetch_next(const struct march_work &work, const struct level_view<T> &view,
+fetch_next(const struct march_work &work, const level_view<T> &view,
            const struct march_thread &thread, int begin, int last, int *next,
-           unsigned *stage, struct march_place<T> *place)
+           unsigned *stage, march_place<T> *place)
 {
     place->split <<= MARCH_NCLASSES;
     if (*next < last)
@@ -1046,7 +1046,7 @@ struct march_part {
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_part
 march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              int l, struct march_work *work, struct level_view<T> *view)
+              int l, struct march_work *work, level_view<T> *view)
 {
     const unsigned tiles = blockIdx.x / work->ntiles_x;
     const int x = (int)(blockIdx.x - tiles * work->ntiles_x) * tile::nx;
@@ -1074,7 +1074,7 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_part
 begin_march(const struct cuda_batch &batch, int l, struct march_work *work,
-            struct level_view<T> *view, struct march_shared<T> *s_block)
+            level_view<T> *view, march_shared<T> *s_block)
 {
     copy_state(batch, threadIdx.x, tile::nthreads, &s_block->chunk);
     const struct march_part part =

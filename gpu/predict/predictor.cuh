@@ -75,9 +75,8 @@ predictor_read_model(const struct cuda_batch &batch,
 template <typename T>
 static __device__ __forceinline__ uint64_t
 predictor_escape_bits(const struct cuda_batch &batch,
-                      const struct cuda_chunk &chunk,
-                      const struct value_grid<T> &grid, uint64_t position,
-                      uint64_t raster)
+                      const struct cuda_chunk &chunk, const value_grid<T> &grid,
+                      uint64_t position, uint64_t raster)
 {
     switch (chunk.prediction) {
     case TERP_PREDICTION_SPLINE:

@@ -111,7 +111,7 @@ take_range(struct cuda_chunk &chunk, T first)
     chunk.model.step = terp_step_of(bound, step_slack_log2);
     chunk.escape_nbytes = terp_likely_escape_nbytes(
         terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
-    const struct constants<T> k =
+    const constants<T> k =
         constants_of<T>(chunk.model.step, bound, TERP_MAX_CODE);
     chunk.grid_step = (double)k.step;
     chunk.grid_inverse = (double)k.inverse;

@@ -36,9 +36,9 @@ largest_of(const struct cuda_batch &batch)
 }
 
 template <typename T>
-static __device__ __forceinline__ struct repeat_values<T>
-repeat_values_of(const struct cuda_batch &batch,
-                 const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ repeat_values<T>
+repeat_values_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
     const struct terp_params &params = batch.encoding.params;
     const word_of<T> all = (word_of<T>)~(word_of<T>)0;
 
@@ -61,7 +61,7 @@ repeat_values_of(const struct cuda_batch &batch,
 
 template <typename T>
 static __device__ __forceinline__ word_of<T>
-word_at(const struct repeat_values<T> &v, uint64_t i)
+word_at(const repeat_values<T> &v, uint64_t i)
 {
     return (word_of<T>)(v.values[i] & v.mask);
 }
@@ -71,7 +71,7 @@ word_at(const struct repeat_values<T> &v, uint64_t i)
  * little anyway. */
 template <typename T>
 static __device__ __forceinline__ bool
-is_usable(const struct repeat_values<T> &v, uint64_t i)
+is_usable(const repeat_values<T> &v, uint64_t i)
 {
     const word_of<T> word = word_at(v, i), before = word_at(v, i - (i > 0));
     /* All tests are made, so that loads of several points overlap. */
@@ -87,7 +87,7 @@ is_usable(const struct repeat_values<T> &v, uint64_t i)
  * `step`. Returns false if there is none. */
 template <typename T>
 static __device__ __forceinline__ bool
-key_of_point(const struct repeat_values<T> &v,
+key_of_point(const repeat_values<T> &v,
              const struct cuda_repeat_samples &samples, uint64_t i, int step,
              uint64_t *key_ret)
 {
@@ -109,7 +109,7 @@ key_of_point(const struct repeat_values<T> &v,
 /* The bit of a sample whose first word is that of point i. */
 template <typename T>
 static __device__ __forceinline__ unsigned
-first_bit_of(const struct repeat_values<T> &v, int near_nbits, uint64_t i)
+first_bit_of(const repeat_values<T> &v, int near_nbits, uint64_t i)
 {
     const uint64_t word = (uint64_t)word_at(v, i) >> near_nbits;
     const uint32_t mixed =
@@ -121,7 +121,7 @@ first_bit_of(const struct repeat_values<T> &v, int near_nbits, uint64_t i)
 /* Returns the number of bits that are compared. */
 template <typename T>
 static __device__ __forceinline__ int
-word_nbits(const struct repeat_values<T> &v)
+word_nbits(const repeat_values<T> &v)
 {
     return 8 * sizeof(T) - (v.mask >> (8 * sizeof(T) - 1) ? 0 : 1);
 }
@@ -184,7 +184,7 @@ __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    const repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     unsigned n = 0;
 
     if (!may_refer(batch, chunk))
@@ -207,7 +207,7 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
     begin_kernel();
     __shared__ unsigned s_sample[TERP_REFERENCE_NSLOTS];
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    const repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     struct cuda_repeat_samples *samples = samples_of(batch);
     const unsigned j = threadIdx.x;
     uint64_t key;
@@ -242,8 +242,8 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
  * for as many values as make a reference worth its cost. */
 template <typename T>
 static __device__ __forceinline__ bool
-is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
-          uint64_t sample, uint64_t i, int step)
+is_sample(const repeat_values<T> &v, uint64_t window_nvalues, uint64_t sample,
+          uint64_t i, int step)
 {
     uint64_t left = window_nvalues;
 
@@ -260,8 +260,8 @@ is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
 /* Sets the bit of a sample's slot if the sample equals the point `i`. */
 template <typename T>
 static __device__ __forceinline__ void
-match_samples(const struct repeat_values<T> &v,
-              struct cuda_repeat_samples *samples, uint64_t i, int step)
+match_samples(const repeat_values<T> &v, struct cuda_repeat_samples *samples,
+              uint64_t i, int step)
 {
     uint64_t key;
 
@@ -291,7 +291,7 @@ __launch_bounds__(NTHREADS) match_all(const struct cuda_batch batch)
     __shared__ unsigned s_nrepeated;
     __shared__ uint32_t s_is_first[REPEAT_NFIRST / 32];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    const repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     struct cuda_repeat_samples *samples = samples_of(batch);
 
     if (__syncthreads_or(!may_refer(batch, chunk) || samples->nusable == 0))

@@ -327,7 +327,7 @@ __launch_bounds__(NTHREADS)
     sum_counts(uint64_t *ranks, const uint64_t nshares, struct cuda_seen *seen)
 {
     begin_kernel();
-    __shared__ struct block_scan<unsigned long long, NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, NTHREADS> s_scan;
     const uint64_t n = sum_numbers<NTHREADS>(
         nshares, s_scan, [=](uint64_t i) { return ranks[i]; },
         [=](uint64_t i, uint64_t before) { ranks[i] = before; });

@@ -53,7 +53,7 @@ __launch_bounds__(NTHREADS)
     sum_markers(struct cuda_follow *follow, const uint64_t nshares)
 {
     begin_kernel();
-    __shared__ struct block_scan<unsigned long long, NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, NTHREADS> s_scan;
     struct cuda_follow &chunk = follow[blockIdx.y];
     uint64_t *ranks = chunk.ranks;
 

@@ -28,13 +28,13 @@
 template <typename T, int nodd_dims, bool decode, int width>
 static __device__ __forceinline__ void
 make_group(const struct level_shape &shape, const struct row_type &type,
-           const struct terp_level_plan &plan, const struct level_view<T> &view,
+           const struct terp_level_plan &plan, const level_view<T> &view,
            uint64_t first, unsigned nruns_per_block, bool vector)
 {
     const unsigned nthreads = blockDim.x * blockDim.y;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
-    struct run<T> *s_runs = dynamic_shared<struct run<T>>();
+    run<T> *s_runs = dynamic_shared<run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_block);
     const unsigned nruns =
         (unsigned)min_u64(nruns_per_block, type.nruns - first);
@@ -95,7 +95,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
                blockDim.x * blockDim.y, s_chunk, c);
     if (!takes_steps<T>(*s_chunk, shape))
         return;
-    struct level_view<T> view = view_of<T>(batch, *s_chunk, c);
+    level_view<T> view = view_of<T>(batch, *s_chunk, c);
     view_level<T, decode>(*s_chunk, shape, &view);
     const bool vector = is_vector<T, decode, width>(shape, view);
 #pragma unroll 1
@@ -228,7 +228,7 @@ launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
     per_thread = min_u64(per_thread, MAX_NRUNS_PER_BLOCK / nat_once);
     unsigned nruns_per_block =
         nat_once * (per_thread > 1 ? (unsigned)per_thread : 1);
-    size_t shared_nbytes = nruns_per_block * sizeof(struct run<T>) +
+    size_t shared_nbytes = nruns_per_block * sizeof(run<T>) +
                            2 * nat_once * shape.span * width * sizeof(T);
     const uint64_t ngroups =
         (uint64_t)step.ntypes * div_up(most, nruns_per_block);
@@ -299,7 +299,7 @@ launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
 
     unsigned ntiles = make_tile_work(batch->h_layout, l, &work);
     return launch_shared(batch, stream, spline_tile<T, decode>, ntiles,
-                         TILE_NTHREADS, sizeof(struct tile_shared<T>), work);
+                         TILE_NTHREADS, sizeof(tile_shared<T>), work);
 }
 
 /* Returns the number of coarse levels; -1: the chunk is too long for extents of
@@ -331,8 +331,7 @@ launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
 
     make_coarse_work(batch->h_layout, ncoarse, &work);
     return launch_shared(batch, stream, spline_coarse<T, decode>, 1,
-                         COARSE_NTHREADS, sizeof(struct coarse_shared<T>),
-                         work);
+                         COARSE_NTHREADS, sizeof(coarse_shared<T>), work);
 }
 
 /* Launches all kernels that march through level l. */

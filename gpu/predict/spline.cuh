@@ -258,8 +258,7 @@ best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
 template <typename T>
 static __device__ __forceinline__ void
 make_run(const struct level_shape &shape, const struct row_type &type,
-         const struct predictors &predictors, uint64_t index,
-         struct run<T> *run)
+         const struct predictors &predictors, uint64_t index, run<T> *run)
 {
     uint64_t left = index;
     const uint64_t segment = split(&left, shape.nsegments), row = left;

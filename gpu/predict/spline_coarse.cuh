@@ -19,8 +19,8 @@
  * calls it. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
-             T *s_values, uint32_t stride, struct coarse_note *s_notes, T *last)
+make_anchors(const level_view<T> &view, uint64_t first, unsigned n, T *s_values,
+             uint32_t stride, struct coarse_note *s_notes, T *last)
 {
 #pragma unroll 1
     for (unsigned i = 0; i < n; i++) {
@@ -43,12 +43,11 @@ make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_only_anchors(const struct cuda_batch &batch,
-                  const struct coarse_work &work,
-                  struct level_view<T> *view_ret,
-                  struct coarse_shared<T> *shared)
+                  const struct coarse_work &work, level_view<T> *view_ret,
+                  coarse_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
-    const struct level_view<T> &view = *view_ret;
+    const level_view<T> &view = *view_ret;
     const struct terp_layout &layout = *batch.d_layout;
     const uint64_t nbricks = layout.nbricks;
     const uint64_t brick_nvalues = batch.nvalues / nbricks;
@@ -96,9 +95,8 @@ make_only_anchors(const struct cuda_batch &batch,
  * of a warp waits for the forms of others. */
 template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(const struct coarse_level<T> &level,
-                  const struct level_view<T> &view, struct coarse_note note,
-                  struct coarse_shared<T> *shared)
+make_coarse_point(const coarse_level<T> &level, const level_view<T> &view,
+                  struct coarse_note note, coarse_shared<T> *shared)
 {
     T *at = shared->values + place_of(note);
     const T none = (T)-0.0, value = *at;
@@ -130,9 +128,8 @@ make_coarse_point(const struct coarse_level<T> &level,
  * thread makes every COARSE_NTHREADS-th one. */
 template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ void
-make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
-                   uint32_t end, struct level_view<T> *view,
-                   struct coarse_shared<T> *shared)
+make_coarse_points(const coarse_level<T> &level, uint32_t begin, uint32_t end,
+                   level_view<T> *view, coarse_shared<T> *shared)
 {
 #pragma unroll 1
     for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
@@ -156,14 +153,14 @@ make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
  * of the block separates the others. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-make_steps(const struct coarse_work &work, struct level_view<T> *view,
-           struct coarse_shared<T> *shared)
+make_steps(const struct coarse_work &work, level_view<T> *view,
+           coarse_shared<T> *shared)
 {
 #pragma unroll 1
     for (int s = threadIdx.x < 32 ? 0 : work.nsmall; s < work.nsteps; s++) {
         const uint32_t begin = s > 0 ? work.step[s - 1].end : work.nbricks;
         const uint32_t end = work.step[s].end;
-        const struct coarse_level<T> &level = shared->level[work.step[s].shift];
+        const coarse_level<T> &level = shared->level[work.step[s].shift];
         if (s < work.nsmall)
             __syncwarp();
         else
@@ -188,7 +185,7 @@ make_steps(const struct coarse_work &work, struct level_view<T> *view,
 /* Fills the tables that follow from the layout, or are constant. */
 template <typename T>
 static __device__ __forceinline__ void
-fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
+fill_tables(const struct coarse_work &work, coarse_shared<T> *shared)
 {
     const int level = (int)(threadIdx.x / TERP_NCLASSES);
     const unsigned odd = threadIdx.x % TERP_NCLASSES;
@@ -223,7 +220,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
-              struct coarse_shared<T> *shared)
+              coarse_shared<T> *shared)
 {
     /* Volatile loads bypass the cache, so the state can be read anew when the
      * plan is complete. */
@@ -252,7 +249,7 @@ position_of(unsigned i)
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
-               struct coarse_shared<T> *shared)
+               coarse_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
     const int level = (int)(threadIdx.x / 32 % 16);
@@ -263,7 +260,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     const unsigned lane = threadIdx.x % 32;
     if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;
-    struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
+    coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
     const struct terp_level_plan &plan = chunk.model.plan[work.finest + level];
     if (threadIdx.x < COARSE_NTHREADS / 2) {
         if (anchors)
@@ -286,10 +283,9 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);
-        struct constants<T> &s_k = anchors ? shared->k : s_level.k;
-        struct constants<T> k =
-            constants_of<T>(chunk.model.step * factor, chunk.bound,
-                            terp_max_code_of(chunk.model.wide));
+        constants<T> &s_k = anchors ? shared->k : s_level.k;
+        constants<T> k = constants_of<T>(chunk.model.step * factor, chunk.bound,
+                                         terp_max_code_of(chunk.model.wide));
         if (decode)
             s_k.step = k.step;
         else
@@ -300,8 +296,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
 /* Sets the bits of the warp's symbols that are escapes. */
 template <typename T>
 static __device__ __forceinline__ void
-mark_escapes(const uint32_t symbol[COARSE_NEACH],
-             struct coarse_shared<T> *shared)
+mark_escapes(const uint32_t symbol[COARSE_NEACH], coarse_shared<T> *shared)
 {
 #pragma unroll
     for (unsigned i = 0; i < COARSE_NEACH; i++) {
@@ -316,7 +311,7 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
  * coarse levels, in level order. */
 template <typename T>
 static __device__ __forceinline__ T
-escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
+escaped_value(const coarse_shared<T> *shared, uint32_t work_at)
 {
     const struct cuda_chunk &chunk = shared->chunk;
     unsigned nth = (unsigned)__popc(shared->escaped[work_at / 32] &
@@ -335,8 +330,7 @@ escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 finish_notes(const struct coarse_work &work, uint32_t radius,
-             const uint32_t symbol[COARSE_NEACH],
-             struct coarse_shared<T> *shared)
+             const uint32_t symbol[COARSE_NEACH], coarse_shared<T> *shared)
 {
 #pragma unroll
     for (unsigned i = 0; i < COARSE_NEACH; i++) {
@@ -370,7 +364,7 @@ __launch_bounds__(COARSE_NTHREADS, 1)
     spline_coarse(const __grid_constant__ struct cuda_batch batch,
                   const __grid_constant__ struct coarse_work work)
 {
-    struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
+    coarse_shared<T> *shared = dynamic_shared<coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
     uint32_t symbol[COARSE_NEACH];
 
@@ -387,7 +381,7 @@ __launch_bounds__(COARSE_NTHREADS, 1)
     copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk))
         return;
-    struct level_view<T> view = view_of<T>(batch, chunk);
+    level_view<T> view = view_of<T>(batch, chunk);
     if (work.nlevels <= 0) {
         make_only_anchors<T, decode>(batch, work, &view, shared);
         return;

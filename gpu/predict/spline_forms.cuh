@@ -41,9 +41,10 @@ template <typename T> struct reached {
  * Where the form does not read a point, b is loaded in its place and not used.
  */
 template <typename T, typename F>
-static __device__ __forceinline__ struct reached<T>
-reach(enum terp_form form, const F &at) {
-    struct reached<T> points;
+static __device__ __forceinline__ reached<T>
+reach(enum terp_form form, const F &at)
+{
+    reached<T> points;
 
 #pragma unroll
     for (int i = 0; i < FORM_NPOINTS; i++) {

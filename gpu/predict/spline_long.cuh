@@ -49,8 +49,7 @@ blend_at(const T *at, int64_t slow, int64_t fast)
 /* Predicts a blended even point at `at`. */
 template <typename T, int nodd_dims>
 static __device__ __forceinline__ T
-blend_long_even(const struct row_type &type, const struct run<T> &run,
-                const T *at)
+blend_long_even(const struct row_type &type, const run<T> &run, const T *at)
 {
     constexpr int LAST = nodd_dims - 1;
     const int64_t slow = (int64_t)type.stride[0];
@@ -68,10 +67,11 @@ blend_long_even(const struct row_type &type, const struct run<T> &run,
 /* Returns the sums of the predictions of a thread's points along the dimensions
  * above 0. `at`: the points in the fine lattice; n of them exist. */
 template <typename T, int nodd_dims, int width, bool vector>
-static __device__ __forceinline__ struct points<T, width>
-sum_long(const struct row_type &type, const struct run<T> &run, const T *at,
-         uint32_t n) {
-    struct points<T, width> sum;
+static __device__ __forceinline__ points<T, width>
+sum_long(const struct row_type &type, const run<T> &run, const T *at,
+         uint32_t n)
+{
+    points<T, width> sum;
 
     /* Adding to -0 changes no number. */
 #pragma unroll
@@ -85,18 +85,18 @@ sum_long(const struct row_type &type, const struct run<T> &run, const T *at,
             return load_points<width, vector>(at + (2 * nabove - 1) * stride,
                                               n);
         };
-        struct points<T, width> along;
+        points<T, width> along;
         if (form == TERP_FORM_EIGHT) {
-            const struct points<T, width> z = row(-3), y = row(-2), a = row(-1),
-                                          b = row(0), c = row(1), d = row(2),
-                                          u = row(3), v = row(4);
+            const points<T, width> z = row(-3), y = row(-2), a = row(-1),
+                                   b = row(0), c = row(1), d = row(2),
+                                   u = row(3), v = row(4);
 #pragma unroll
             for (int i = 0; i < 2 * width; i++)
                 along.at[i] = TERP_EIGHT(z.at[i], y.at[i], a.at[i], b.at[i],
                                          c.at[i], d.at[i], u.at[i], v.at[i]);
         } else {
-            const struct reached<struct points<T, width>> rows =
-                reach<struct points<T, width>>(form, row);
+            const reached<points<T, width>> rows =
+                reach<points<T, width>>(form, row);
 #pragma unroll
             for (int i = 0; i < 2 * width; i++) {
                 T line[FORM_NPOINTS];
@@ -119,9 +119,8 @@ sum_long(const struct row_type &type, const struct run<T> &run, const T *at,
  * it. */
 template <typename T>
 static __device__ __forceinline__ T
-predict_long_odd(const struct run<T> &run, enum terp_spline spline, uint32_t x,
-                 uint32_t neven, T sum,
-                 const struct line<T, FORM_NPOINTS> &line)
+predict_long_odd(const run<T> &run, enum terp_spline spline, uint32_t x,
+                 uint32_t neven, T sum, const line<T, FORM_NPOINTS> &line)
 {
     enum terp_form form;
     T along;
@@ -145,7 +144,7 @@ predict_long_odd(const struct run<T> &run, enum terp_spline spline, uint32_t x,
  * (decode). n of them exist; `value` holds them at every second element. */
 template <bool decode, int width, typename T>
 static __device__ __forceinline__ void
-make_long_points(const struct level_view<T> &view, const T pred[width],
+make_long_points(const level_view<T> &view, const T pred[width],
                  uint64_t work_at, uint32_t n, T *value, uint32_t symbol[width])
 {
 #pragma unroll
@@ -169,11 +168,11 @@ template <typename T, int nodd_dims, bool decode, int width, bool vector,
           bool blend>
 static __device__ __forceinline__ void
 make_long_evens(const struct level_shape &shape, const struct row_type &type,
-                const struct level_view<T> &view, const struct turn<T> &turn,
-                const struct points<T, width> &sum, bool is_inside,
-                struct input<T, width> *in, T *s_even)
+                const level_view<T> &view, const turn<T> &turn,
+                const points<T, width> &sum, bool is_inside,
+                input<T, width> *in, T *s_even)
 {
-    const struct run<T> &run = turn.run;
+    const run<T> &run = turn.run;
     const uint32_t n = vector ? width : shape.neven - turn.x;
     const uint64_t row_at = run.row * shape.neven + turn.x;
 
@@ -209,11 +208,11 @@ template <typename T, int nodd_dims, bool decode, int width, bool vector,
           bool blend>
 static __device__ __forceinline__ void
 make_long_odds(const struct level_shape &shape, const struct row_type &type,
-               const struct level_view<T> &view, const struct turn<T> &turn,
-               const struct points<T, width> &sum, const T *s_even,
-               struct input<T, width> *in)
+               const level_view<T> &view, const turn<T> &turn,
+               const points<T, width> &sum, const T *s_even,
+               input<T, width> *in)
 {
-    const struct run<T> &run = turn.run;
+    const run<T> &run = turn.run;
     const uint32_t x = turn.x, neven = shape.neven;
     const uint32_t nodd = vector ? neven : shape.nodd;
     const bool is_inside = x >= LONG_LEFT && x + width + LONG_RIGHT <= neven;
@@ -254,7 +253,7 @@ make_long_odds(const struct level_shape &shape, const struct row_type &type,
 #pragma unroll
         for (int o = 0; o < width; o++) {
             const T of_others = sum.at[2 * o + 1];
-            struct line<T, FORM_NPOINTS> line;
+            line<T, FORM_NPOINTS> line;
 #pragma unroll
             for (int i = 0; i < FORM_NPOINTS; i++)
                 line.at[i] = even[o + i];
@@ -279,16 +278,15 @@ template <typename T, int nodd_dims, bool decode, int width, bool vector,
           bool blend>
 static __device__ __forceinline__ void
 make_long_task(const struct level_shape &shape, const struct row_type &type,
-               const struct level_view<T> &view, const struct run<T> *s_runs,
-               unsigned nturns, const struct place &place, T *s_even)
+               const level_view<T> &view, const run<T> *s_runs, unsigned nturns,
+               const struct place &place, T *s_even)
 {
     const uint32_t neven = shape.neven;
     const uint32_t ahead = (place.column - shape.halo) * width;
     const bool has_row = place.row < place.nat_once;
-    const struct run<T> *run = s_runs + (has_row ? place.row : 0);
+    const run<T> *run = s_runs + (has_row ? place.row : 0);
     int capacity = (int)(blockDim.x * blockDim.y) * width;
-    struct input<T, width> next = {
-    };
+    input<T, width> next = {};
 
     if (has_row)
         load_input<T, nodd_dims, decode, width, vector>(shape, view, *run,
@@ -300,14 +298,15 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
         const bool exists = has_row && x < neven;
         const bool blends =
             blend && nodd_dims >= 1 && nodd_dims <= 2 && exists && run->blends;
-        const struct turn<T> turn = {
-            *run, x, exists, (exists && ahead < shape.segment_npoints), blends,
-                neven + shape.nodd - 2 * x,
-                view.fine + run->fine_at + 2 * (uint64_t)x
-        };
-        struct input<T, width> in = next;
-        struct points<T, width> sum = {
-        };
+        const turn<T> turn = {*run,
+                              x,
+                              exists,
+                              (exists && ahead < shape.segment_npoints),
+                              blends,
+                              neven + shape.nodd - 2 * x,
+                              view.fine + run->fine_at + 2 * (uint64_t)x};
+        input<T, width> in = next;
+        points<T, width> sum = {};
 
         if (has_row && t + 1 < nturns)
             load_input<T, nodd_dims, decode, width, vector>(
@@ -394,7 +393,7 @@ static __device__ __forceinline__ unsigned
 make_task_runs(const struct level_shape &shape, const struct row_type &type,
                const struct predictors &predictors,
                const struct long_tasks &tasks, uint64_t task, unsigned thread,
-               unsigned nthreads, struct run<T> *s_runs)
+               unsigned nthreads, run<T> *s_runs)
 {
     const uint64_t part = nodd_dims == 0 ? task : divide(task, tasks.ngroups);
     const uint64_t group = nodd_dims == 0 ? 0 : task - part * tasks.ngroups;
@@ -446,9 +445,9 @@ __launch_bounds__(SPLINE_MAX_SPAN, 3)
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk))
         return;
-    struct run<T> *s_runs = dynamic_shared<struct run<T>>();
+    run<T> *s_runs = dynamic_shared<run<T>>();
     T *s_even = (T *)(s_runs + place.nat_once * nturns);
-    struct level_view<T> view = view_of<T>(batch, chunk);
+    level_view<T> view = view_of<T>(batch, chunk);
     view_level<T, decode>(chunk, shape, &view);
     const bool vector = is_vector<T, decode, WIDTH>(shape, view);
     const bool blends = nodd_dims > 0 && view.blend_order > 1;
@@ -507,7 +506,7 @@ launch_long_step(const struct cuda_batch *batch,
             long_tasks_of<nodd_dims>(step.type[i], nat_once, (unsigned)nturns)
                 .n;
     const size_t shared_nbytes =
-        nat_once * ((unsigned)nturns * sizeof(struct run<T>) +
+        nat_once * ((unsigned)nturns * sizeof(run<T>) +
                     2 * shape.span * shape.width * sizeof(T));
     const dim3 grid((unsigned)min_u64(ntasks, most_blocks),
                     (unsigned)batch->nchunks);

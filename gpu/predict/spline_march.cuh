@@ -28,10 +28,11 @@ enum march_borders {
 
 /* Gathers the lines along z from the planes before and the current plane. */
 template <typename tile, typename T>
-static __device__ __forceinline__ struct lines<T, tile::npoints>
-along_z(const struct both<T> (&old)[tile::npoints - 1][4],
-        const struct both<T> &now, int of_class) {
-    struct lines<T, tile::npoints> lines;
+static __device__ __forceinline__ lines<T, tile::npoints>
+along_z(const both<T> (&old)[tile::npoints - 1][4], const both<T> &now,
+        int of_class)
+{
+    lines<T, tile::npoints> lines;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
@@ -45,8 +46,9 @@ along_z(const struct both<T> (&old)[tile::npoints - 1][4],
 
 /* Returns the four even points next to an odd point. */
 template <typename T, int npoints>
-static __device__ __forceinline__ struct line<T, 4>
-nearest_of(const struct line<T, npoints> &line) {
+static __device__ __forceinline__ line<T, 4>
+nearest_of(const line<T, npoints> &line)
+{
     const T *b = &line.at[npoints / 2 - 1];
 
     return {{b[-1], b[0], b[1], b[2]}};
@@ -57,7 +59,7 @@ nearest_of(const struct line<T, npoints> &line) {
 template <int odd, typename T>
 static __device__ __noinline__ T
 predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
-               struct line<T, 4> z, struct line<T, 4> y, struct line<T, 4> x)
+               line<T, 4> z, line<T, 4> y, line<T, 4> x)
 {
     const int order_z = odd & MARCH_ODD_Z ? order_of_low(reach_z) : -1;
     const int order_y = odd & MARCH_ODD_Y ? order_of_low(reach_y) : -1;
@@ -79,9 +81,8 @@ template <enum terp_spline spline, int odd, int borders, typename T,
           int npoints>
 static __device__ __forceinline__ T
 predict_marched(const struct march_reach &reach, unsigned reach_x,
-                const struct line<T, npoints> &z,
-                const struct line<T, npoints> &y,
-                const struct line<T, npoints> &x)
+                const line<T, npoints> &z, const line<T, npoints> &y,
+                const line<T, npoints> &x)
 {
     constexpr int N = (odd & 1) + (odd >> 1 & 1) + (odd >> 2);
     constexpr bool ANY = borders == MARCH_BORDER_ANY, INSIDE = !ANY;
@@ -94,9 +95,9 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
     T sum = (T)-0.0;
 
     if constexpr (N == 1) {
-        const struct line<T, npoints> &line = odd == MARCH_ODD_X   ? x
-                                              : odd == MARCH_ODD_Y ? y
-                                                                   : z;
+        const line<T, npoints> &line = odd == MARCH_ODD_X   ? x
+                                       : odd == MARCH_ODD_Y ? y
+                                                            : z;
         const unsigned own = odd == MARCH_ODD_X   ? reach_x
                              : odd == MARCH_ODD_Y ? reach.y
                                                   : reach.z;
@@ -119,11 +120,11 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
 
 template <enum terp_spline spline, int odd, int borders, typename T,
           int npoints>
-static __device__ __forceinline__ struct both<T>
-predict_both(const struct march_reach &reach, const struct lines<T, npoints> &z,
-             const struct lines<T, npoints> &y,
-             const struct lines<T, npoints> &x) {
-    struct both<T> pred;
+static __device__ __forceinline__ both<T>
+predict_both(const struct march_reach &reach, const lines<T, npoints> &z,
+             const lines<T, npoints> &y, const lines<T, npoints> &x)
+{
+    both<T> pred;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++)
@@ -143,19 +144,16 @@ predict_both(const struct march_reach &reach, const struct lines<T, npoints> &z,
  * the first barrier of the next step. */
 template <typename tile, enum terp_spline spline, int borders, typename T>
 static __device__ __forceinline__ void
-make_step(const struct march<T> &m, const struct march_input<T> &in,
-          struct both<T> (&old)[tile::npoints - 1][4], struct both<T> *s,
-          T *fine)
+make_step(const march<T> &m, const march_input<T> &in,
+          both<T> (&old)[tile::npoints - 1][4], both<T> *s, T *fine)
 {
     constexpr int N = tile::nboth, NOLD = tile::npoints - 1;
     /* Steps that make only even or only odd planes are at the ends of a
      * segment. */
     const bool even = borders != MARCH_BORDER_ANY || m.step.has_even;
     const bool odd = borders != MARCH_BORDER_ANY || m.step.has_odd;
-    const struct lines<T, tile::npoints> none = {
-    };
-    struct both<T> e[4] = {}, o[4] = {
-    };
+    const lines<T, tile::npoints> none = {};
+    both<T> e[4] = {}, o[4] = {};
 
 /* These macros keep the calls below short. MARCH_Z(i) is the lines along z
  * through even class i. MARCH_MAKE(class, z, y, x) predicts both points of a
@@ -223,17 +221,16 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
 /* Runs all steps of a block, for the cubes of a segment along z. */
 template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
-march_along_z(const struct march_work &work, const struct level_view<T> &view,
-              struct march_shared<T> *s_block,
-              const struct march_thread &thread, int begin, int end)
+march_along_z(const struct march_work &work, const level_view<T> &view,
+              march_shared<T> *s_block, const struct march_thread &thread,
+              int begin, int end)
 {
     const int first = max(begin - tile::below, 0);
     const int odd_end = tile::ragged ? min(end, work.odd_nz) : end;
     const int last = odd_end + tile::odd_lag;
     const unsigned inside = reach_inside<spline>();
-    struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
-    struct march_place<T> place =
-        march_place_of<tile>(work, view, thread, first);
+    both<T> *s = dynamic_shared<both<T>>() + thread.seen_at;
+    march_place<T> place = march_place_of<tile>(work, view, thread, first);
     /* Threads without cubes take points inside, whose values are not used. */
     struct march_reach reach = {{inside, inside}, inside, inside};
     if (thread.exists && thread.in_tile_x)
@@ -254,7 +251,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     const bool any_border = border_y || (is_long && !tile::whole && border_x);
     const bool take_x = is_long ? tile::whole : border_x;
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
-    struct both<T> old[tile::npoints - 1][4] = {};
+    both<T> old[tile::npoints - 1][4] = {};
     unsigned stage = 0, to_fetch = 0;
     int next = first;
 
@@ -271,10 +268,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                                         has_odd,
                                         thread.owns && z >= begin && z < end,
                                         thread.owns && has_odd};
-        const struct march_input<T> in = march_input_of<tile, T>(stage);
-        struct march<T> m = {
-            work, view, s_block, thread, reach, step, NULL, NULL, 0
-        };
+        const march_input<T> in = march_input_of<tile, T>(stage);
+        march<T> m = {work, view, s_block, thread, reach, step, NULL, NULL, 0};
 
         wait_async_but<tile::nstages - 2>();
         fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
@@ -307,10 +302,10 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
 template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
 march_block(const struct cuda_batch &batch, const struct march_work &shape,
-            int l, struct march_shared<T> *s_block)
+            int l, march_shared<T> *s_block)
 {
     struct march_work work = shape;
-    struct level_view<T> view;
+    level_view<T> view;
     const struct march_part part =
         begin_march<tile>(batch, l, &work, &view, s_block);
 
@@ -330,7 +325,7 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march(const __grid_constant__ struct cuda_batch batch,
                  const __grid_constant__ struct march_work shape, int l)
 {
-    __shared__ struct march_shared<T> s_block;
+    __shared__ march_shared<T> s_block;
     const struct cuda_chunk &state = begin_chunk(batch);
     if (!chunk_applies(state) || !plan_marches<T>(state, l) ||
         !values_are_even<tile::decode>(state) ||

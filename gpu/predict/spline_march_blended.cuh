@@ -32,9 +32,10 @@ struct march_blended {
 
 /* Gathers the lines along z from coarse points of LONG_NREACHED planes. */
 template <typename T>
-static __device__ __forceinline__ struct lines<T, LONG_NREACHED>
-along_coarse(const struct both<T> planes[LONG_NREACHED]) {
-    struct lines<T, LONG_NREACHED> lines;
+static __device__ __forceinline__ lines<T, LONG_NREACHED>
+along_coarse(const both<T> planes[LONG_NREACHED])
+{
+    lines<T, LONG_NREACHED> lines;
 
 #pragma unroll
     for (int n = 0; n < LONG_NREACHED; n++) {
@@ -45,8 +46,9 @@ along_coarse(const struct both<T> planes[LONG_NREACHED]) {
 }
 
 template <typename T>
-static __device__ __forceinline__ struct both<T>
-sum_of(const struct both<T> &a, const struct both<T> &b) {
+static __device__ __forceinline__ both<T>
+sum_of(const both<T> &a, const both<T> &b)
+{
     return {{a.at[0] + b.at[0], a.at[1] + b.at[1]}};
 }
 
@@ -55,23 +57,24 @@ sum_of(const struct both<T> &a, const struct both<T> &b) {
  * and `fast` are the sums of both neighbours along each, `edges` is the sum of
  * the four points diagonally between. */
 template <typename T>
-static __device__ __forceinline__ struct both<T>
-linear_of(const struct both<T> &faces) {
+static __device__ __forceinline__ both<T>
+linear_of(const both<T> &faces)
+{
     return {{faces.at[0] * (T)0.5, faces.at[1] * (T)0.5}};
 }
 
 template <typename T>
-static __device__ __forceinline__ struct both<T>
-bilinear_of(const struct both<T> &slow, const struct both<T> &fast,
-            const struct both<T> &edges) {
+static __device__ __forceinline__ both<T>
+bilinear_of(const both<T> &slow, const both<T> &fast, const both<T> &edges)
+{
     return {{TERP_BLEND_2(slow.at[0] + fast.at[0], edges.at[0]),
              TERP_BLEND_2(slow.at[1] + fast.at[1], edges.at[1])}};
 }
 
 template <typename T>
-static __device__ __forceinline__ struct both<T>
-missed_at(const struct both<T> &point, const struct both<T> &blend,
-          bool blends) {
+static __device__ __forceinline__ both<T>
+missed_at(const both<T> &point, const both<T> &blend, bool blends)
+{
     return {{blends ? point.at[0] - blend.at[0] : point.at[0],
              blends ? point.at[1] - blend.at[1] : point.at[1]}};
 }
@@ -82,12 +85,12 @@ missed_at(const struct both<T> &point, const struct both<T> &blend,
  * order than the extrapolation along the other dimension, `beyond`; otherwise
  * by the mean of both. */
 template <bool inside, typename T>
-static __device__ __forceinline__ struct both<T>
+static __device__ __forceinline__ both<T>
 predict_long(const unsigned reach[MARCH_WIDTH],
-             const struct lines<T, LONG_NREACHED> &lines,
-             const struct both<T> &blend, bool blends,
-             const struct both<T> &beyond) {
-    struct both<T> pred;
+             const lines<T, LONG_NREACHED> &lines, const both<T> &blend,
+             bool blends, const both<T> &beyond)
+{
+    both<T> pred;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
@@ -103,16 +106,18 @@ predict_long(const unsigned reach[MARCH_WIDTH],
 
 /* Predicts points of one odd dimension. */
 template <bool inside, typename T>
-static __device__ __forceinline__ struct both<T>
+static __device__ __forceinline__ both<T>
 predict_long_alone(const unsigned reach[MARCH_WIDTH],
-                   const struct lines<T, LONG_NREACHED> &lines) {
+                   const lines<T, LONG_NREACHED> &lines)
+{
     return {{value_of<TERP_SPLINE_LONG, inside>(reach[0], lines.of[0]),
              value_of<TERP_SPLINE_LONG, inside>(reach[1], lines.of[1])}};
 }
 
 template <typename T>
-static __device__ __forceinline__ struct both<T>
-beyond_of(const struct both<T> &a, const struct both<T> &b) {
+static __device__ __forceinline__ both<T>
+beyond_of(const both<T> &a, const both<T> &b)
+{
     return {{TERP_EXTRAPOLATE(a.at[0], b.at[0]),
              TERP_EXTRAPOLATE(a.at[1], b.at[1])}};
 }
@@ -124,19 +129,18 @@ beyond_of(const struct both<T> &a, const struct both<T> &b) {
  * the highest. below: even points of the plane below it. before: even points of
  * the plane below that. rows_0, rows_1: sums of two rows of the plane below, of
  * coarse points and of points with odd x. */
-template <typename T>
-struct long_planes {
-    struct both<T> coarse[LONG_NREACHED];
-    struct both<T> below[4], before[4];
-    struct both<T> rows_0, rows_1;
+template <typename T> struct long_planes {
+    both<T> coarse[LONG_NREACHED];
+    both<T> below[4], before[4];
+    both<T> rows_0, rows_1;
 };
 
 /* An encoder stores the points of the last row and the last plane that
  * spline_march_last reads. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
-           const struct both<T> odd[4])
+leave_last(const march<T> &m, T *fine, const both<T> even[4],
+           const both<T> odd[4])
 {
     const int64_t row = fine_row_of<tile>(m.work);
     T *fine_odd = fine - (int64_t)m.work.fine_plane;
@@ -157,8 +161,8 @@ leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
  * the first barrier of the next step. */
 template <typename tile, bool inside, typename T>
 static __device__ __forceinline__ void
-make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
-                  struct long_planes<T> *p, struct both<T> *s, T *fine)
+make_blended_step(const march<T> &m, const march_input<T> &in,
+                  long_planes<T> *p, both<T> *s, T *fine)
 {
     constexpr int W = tile::ncolumns, N = tile::nboth;
     const bool even = inside || m.step.has_even;
@@ -167,14 +171,12 @@ make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
     const bool above_z = inside || has_above(m.reach.z);
     const unsigned reach_y[] = {m.reach.y, m.reach.y};
     const unsigned reach_z[] = {m.reach.z, m.reach.z};
-    const struct both<T> none = {
-    };
+    const both<T> none = {};
     /* Shared memory of the seven classes that other threads read. */
-    struct both<T> *s_coarse = s, *s_4 = s + N, *s_missed_4 = s + 2 * N;
-    struct both<T> *s_1 = s + 3 * N, *s_5 = s + 4 * N;
-    struct both<T> *s_missed_2 = s + 5 * N, *s_missed_6 = s + 6 * N;
-    struct both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {
-    };
+    both<T> *s_coarse = s, *s_4 = s + N, *s_missed_4 = s + 2 * N;
+    both<T> *s_1 = s + 3 * N, *s_5 = s + 4 * N;
+    both<T> *s_missed_2 = s + 5 * N, *s_missed_6 = s + 6 * N;
+    both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {};
 
 /* Quantizes or reconstructs both points of a class by their prediction `pred`.
  * Example: MARCH_MAKE(1, pred) makes the points with odd x. */
@@ -213,7 +215,7 @@ make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
             *s_missed_2 = missed_at(e[2], linear_of(rows_0), above_y);
         }
         if (odd) {
-            const struct both<T> planes = sum_of(p->below[2], e[2]);
+            const both<T> planes = sum_of(p->below[2], e[2]);
             o[2] = MARCH_MAKE(
                 6, predict_long<inside>(reach_y,
                                         along_y<tile>(s_missed_4, *s_missed_4),
@@ -262,7 +264,7 @@ make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 load_coarse(const struct march_work &work, const struct march_thread &thread,
-            const T *at, int z, struct long_planes<T> *planes)
+            const T *at, int z, long_planes<T> *planes)
 {
 #pragma unroll
     for (int n = 0; n + 1 < LONG_NREACHED; n++) {
@@ -276,7 +278,7 @@ load_coarse(const struct march_work &work, const struct march_thread &thread,
                 if (has_point<tile, 0>(work, thread, i))
                     planes->coarse[n + 1].at[i] = coarse[i];
         } else {
-            planes->coarse[n + 1] = *(const struct both<T> *)coarse;
+            planes->coarse[n + 1] = *(const both<T> *)coarse;
         }
     }
 }
@@ -284,15 +286,13 @@ load_coarse(const struct march_work &work, const struct march_thread &thread,
 /* Runs all steps of a block, for the cubes of a segment along z. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-march_blended_along_z(const struct march_work &work,
-                      const struct level_view<T> &view,
-                      struct march_shared<T> *s_block,
+march_blended_along_z(const struct march_work &work, const level_view<T> &view,
+                      march_shared<T> *s_block,
                       const struct march_thread &thread, int begin, int end)
 {
     constexpr enum terp_spline spline = TERP_SPLINE_LONG;
-    struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
-    struct march_place<T> place =
-        march_place_of<tile>(work, view, thread, begin);
+    both<T> *s = dynamic_shared<both<T>>() + thread.seen_at;
+    march_place<T> place = march_place_of<tile>(work, view, thread, begin);
     /* Threads without cubes take points inside, whose values are not used. */
     const unsigned all = reach_inside<spline>();
     struct march_reach reach = {{all, all}, all, all};
@@ -307,8 +307,7 @@ march_blended_along_z(const struct march_work &work,
         __any_sync(FULL_WARP_MASK,
                    reach.x[0] != all || reach.x[1] != all || reach.y != all);
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
-    struct long_planes<T> planes = {
-    };
+    long_planes<T> planes = {};
     const int last = (tile::ragged ? min(end, work.odd_nz) : end) + 1;
     unsigned stage = 0, to_fetch = 0;
     int next = begin;
@@ -327,10 +326,8 @@ march_blended_along_z(const struct march_work &work,
                                         has_odd,
                                         thread.owns && z < end,
                                         thread.owns && has_odd};
-        const struct march_input<T> in = march_input_of<tile, T>(stage);
-        struct march<T> m = {
-            work, view, s_block, thread, reach, step, NULL, NULL, 0
-        };
+        const march_input<T> in = march_input_of<tile, T>(stage);
+        march<T> m = {work, view, s_block, thread, reach, step, NULL, NULL, 0};
 
         wait_async_but<tile::nstages - 2>();
         fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
@@ -364,10 +361,10 @@ template <typename tile, typename T>
 static __device__ __forceinline__ void
 march_blended_block(const struct cuda_batch &batch,
                     const struct march_work &shape, int l,
-                    struct march_shared<T> *s_block)
+                    march_shared<T> *s_block)
 {
     struct march_work work = shape;
-    struct level_view<T> view;
+    level_view<T> view;
     const struct march_part part =
         begin_march<tile>(batch, l, &work, &view, s_block);
 
@@ -387,7 +384,7 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march_blended(const __grid_constant__ struct cuda_batch batch,
                          const __grid_constant__ struct march_work shape, int l)
 {
-    __shared__ struct march_shared<T> s_block;
+    __shared__ march_shared<T> s_block;
     const struct cuda_chunk &state = begin_chunk(batch);
     if (!chunk_applies(state) || !plan_marches_blended(state, l) ||
         !values_are_even<tile::decode>(state))
@@ -479,7 +476,7 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     const uint64_t at = MARCH_NCLASSES * brick_at +
                         (2 * (uint64_t)z + 1) * work.fine_plane +
                         (2 * (uint64_t)y + 1) * work.fine_row + 2 * x + 1;
-    struct level_view<T> view = view_of<T>(batch, chunk);
+    level_view<T> view = view_of<T>(batch, chunk);
     view.k = level_constants<T>(chunk, chunk.model.plan[l]);
     typedef last_tile<T, decode> tile;
     const struct symbol_place place = symbol_place_of<tile, ODD>(work, x, y);

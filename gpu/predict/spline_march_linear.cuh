@@ -48,15 +48,16 @@ template <typename T> struct linear_weights {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct linear_weights<T>
-linear_weights_at(bool is_last) {
+static __device__ __forceinline__ linear_weights<T>
+linear_weights_at(bool is_last)
+{
     return {is_last ? (T)1.5 : (T)1, is_last ? (T)-0.5 : (T)1,
             is_last ? (T)1 : (T)0.5};
 }
 
 template <typename T>
 static __device__ __forceinline__ T
-linear_of(const struct linear_weights<T> &w, T own, T other)
+linear_of(const linear_weights<T> &w, T own, T other)
 {
     return (w.own * own + w.other * other) * w.scale;
 }
@@ -173,12 +174,11 @@ template <typename T> struct linear_input {
 };
 
 template <bool decode, typename T>
-static __device__ __forceinline__ struct linear_input<T>
-load_linear(const struct level_view<T> &view, bool exists, uint32_t fine_at,
-            uint32_t tiled) {
-    struct linear_input<T> in = {
-        0, view.radius
-    };
+static __device__ __forceinline__ linear_input<T>
+load_linear(const level_view<T> &view, bool exists, uint32_t fine_at,
+            uint32_t tiled)
+{
+    linear_input<T> in = {0, view.radius};
 
     if (exists && decode)
         in.symbol = view.symbols[tiled];
@@ -191,8 +191,8 @@ load_linear(const struct level_view<T> &view, bool exists, uint32_t fine_at,
  * level order. */
 template <bool decode, typename T, typename At>
 static __device__ __forceinline__ T
-make_linear(const struct level_view<T> &view, const struct linear_input<T> &in,
-            T pred, bool exists, bool owned, uint32_t tiled, At work_at)
+make_linear(const level_view<T> &view, const linear_input<T> &in, T pred,
+            bool exists, bool owned, uint32_t tiled, At work_at)
 {
     uint32_t symbol = in.symbol;
 
@@ -216,7 +216,7 @@ static __device__ __forceinline__ void
 store_linear(T *at, T even, T odd, bool has_odd, bool vector)
 {
     if (vector) {
-        *(struct both<T> *)at = {{even, odd}};
+        *(both<T> *)at = {{even, odd}};
         return;
     }
     at[0] = even;
@@ -234,7 +234,7 @@ template <typename T> struct linear_slab {
  * along A. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-march_linear(const struct level_view<T> &view, const struct terp_level &layout,
+march_linear(const level_view<T> &view, const struct terp_level &layout,
              const struct linear_level &level, uint32_t first_x, uint32_t first,
              uint32_t b, uint32_t brick)
 {
@@ -246,11 +246,11 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
     const bool has_x = owned && x < level.nodd[0];
     const bool has_b = exists && b < level.nodd[2];
     const bool vector = level.neven[0] == level.nodd[0] &&
-                        (uintptr_t)view.dst % sizeof(struct both<T>) == 0;
-    const struct linear_weights<T> weights_x = linear_weights_at<T>(is_last);
+                        (uintptr_t)view.dst % sizeof(both<T>) == 0;
+    const linear_weights<T> weights_x = linear_weights_at<T>(is_last);
     const unsigned other_lane = (is_last ? lane - 1 : lane + 1) % 32;
     const bool is_last_b = b + 1 >= level.neven[2];
-    const struct linear_weights<T> weights_b = linear_weights_at<T>(is_last_b);
+    const linear_weights<T> weights_b = linear_weights_at<T>(is_last_b);
     const uint32_t other_b = is_last_b ? b - 1 : b + 1;
     const uint32_t stop = min_u32(first + LINEAR_NSTEPS, level.neven[1]);
     const uint32_t to_other = 2 * (other_b - b) * level.fine[2] + 1;
@@ -261,8 +261,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
     uint32_t coarse_at = brick * level.brick_ncoarse + a * level.coarse[1] + x;
     uint32_t box_a = a; /* the slab of the places of its classes */
     struct linear_place place[MARCH_NCLASSES] = {}, place_other = {0, 0};
-    struct linear_slab<T> before = {}, slab = {
-    };
+    linear_slab<T> before = {}, slab = {};
     const auto along_x = [&](T even) {
         return linear_of(weights_x, even,
                          __shfl_sync(FULL_WARP_MASK, even, (int)other_lane));
@@ -271,7 +270,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
         return linear_place_of(layout, level.a_is_y, odd, x,
                                (odd & 2) != 0 ? first : a, row_b, brick);
     };
-    const auto make = [&](const struct linear_input<T> &in, T pred, bool there,
+    const auto make = [&](const linear_input<T> &in, T pred, bool there,
                           bool owns, uint32_t tiled, unsigned odd,
                           uint32_t row_b) {
         return make_linear<decode>(view, in, pred, there, owns, tiled, [&]() {
@@ -293,7 +292,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
         const uint32_t at_a = fine_at - level.fine[1];
         const uint32_t at_ab = at_a + level.fine[2];
         const bool there[4] = {exists, has_x, has_b, has_x && has_b};
-        struct linear_input<T> in[MARCH_NCLASSES], in_other;
+        linear_input<T> in[MARCH_NCLASSES], in_other;
         T even = 0, even_other = 0;
 
         if (a <= first || (decode && a == first + LINEAR_NSTEPS && is_slab)) {
@@ -327,7 +326,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
         in[6] = load_linear<decode>(view, there[2] && is_odd, at_ab, tiled(6));
         in[7] =
             load_linear<decode>(view, there[3] && is_odd, at_ab + 1, tiled(7));
-        struct linear_slab<T> next = slab;
+        linear_slab<T> next = slab;
         if (is_slab) {
             next.at[0] = even;
             next.at[1] =
@@ -349,8 +348,7 @@ march_linear(const struct level_view<T> &view, const struct terp_level &layout,
             }
         }
         if (is_odd) {
-            const struct linear_weights<T> weights =
-                linear_weights_at<T>(!is_slab);
+            const linear_weights<T> weights = linear_weights_at<T>(!is_slab);
             T made[4];
 #pragma unroll
             for (unsigned k = 0; k < 4; k++) {
@@ -393,7 +391,7 @@ __launch_bounds__(LINEAR_NTHREADS, sizeof(T) == 4 ? 4 : 3)
     const struct terp_level &layout = batch.d_layout->level[l];
     const struct terp_level_plan &plan = chunk.model.plan[l];
     const struct linear_level level = linear_level_of(layout, plan);
-    struct level_view<T> view = view_of<T>(batch, chunk);
+    level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + layout.lattice_at;
     view.k = level_constants<T>(chunk, plan);
     const uint32_t nx =

@@ -37,7 +37,7 @@ template <bool decode, typename kind, int ny, enum terp_spline spline,
           typename T>
 static __device__ __forceinline__ void
 march_ragged(const struct cuda_batch &batch, const struct march_work &launched,
-             int l, struct march_shared<T> *s_block)
+             int l, march_shared<T> *s_block)
 {
     struct march_work work = launched;
 
@@ -61,7 +61,7 @@ __launch_bounds__(ragged_tiles<T, decode>::nthreads, 1)
                         bool is_even)
 {
     begin_kernel();
-    __shared__ struct march_shared<T> s_block;
+    __shared__ march_shared<T> s_block;
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     const unsigned spline = state.model.plan[l].spline;
 

@@ -50,7 +50,7 @@ __launch_bounds__(small_tiles<decode>::nthreads, 1)
                        const __grid_constant__ struct march_work work, int l)
 {
     begin_kernel();
-    __shared__ struct march_shared<float> s_block;
+    __shared__ march_shared<float> s_block;
     typedef small_tiles<decode> tiles;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];

@@ -43,11 +43,11 @@ spline_read_model(const struct cuda_batch &batch, int nlevels,
  * escapes as raw values. `raster` is its index in C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
-spline_escape_bits(const struct cuda_chunk &chunk,
-                   const struct value_grid<T> &grid, uint64_t raster)
+spline_escape_bits(const struct cuda_chunk &chunk, const value_grid<T> &grid,
+                   uint64_t raster)
 {
     const T value = ((const T *)chunk.src)[raster];
-    const struct grid_point<T> point = find_on_grid(grid, value);
+    const grid_point<T> point = find_on_grid(grid, value);
 
     return chunk.number_nbytes > 0 ? zigzag((int64_t)point.nsteps)
                                    : bits_of(point.fits ? point.value : value);

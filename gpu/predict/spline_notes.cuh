@@ -73,15 +73,15 @@ template <typename T> struct coarse_level {
     uint32_t class_at[TERP_NCLASSES];
     struct coarse_stride strides[TERP_NDIMS];
     uint32_t weights; /* index of its spline's first weights */
-    struct constants<T> k;
+    constants<T> k;
 };
 
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
-    struct coarse_level<T> level[MAX_NCOARSE];
-    struct constants<T> k; /* of the anchors */
+    coarse_level<T> level[MAX_NCOARSE];
+    constants<T> k; /* of the anchors */
     /* by spline, then by REACHES_B and the other bits */
-    struct form_weights<T> weights[2 * 16];
+    form_weights<T> weights[2 * 16];
     T shares[TERP_NDIMS]; /* by the number of predictions less one */
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
@@ -235,7 +235,7 @@ work_of(const struct coarse_note &note)
 template <typename T>
 static __device__ __forceinline__ uint64_t
 locate_point(const struct coarse_work &work, uint32_t number,
-             struct coarse_shared<T> *shared)
+             coarse_shared<T> *shared)
 {
     uint32_t at[TERP_NDIMS], any = 0, left = number, place = 0;
     uint64_t src_at = 0;
@@ -307,7 +307,7 @@ locate_point(const struct coarse_work &work, uint32_t number,
  * besides b, where c counts twice. */
 template <typename T>
 static __device__ __forceinline__ void
-finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)
+finish_note(const coarse_shared<T> *shared, struct coarse_note *note)
 {
     const uint32_t ones = 0x01010101;
     uint32_t reaches = note->reaches, best = 0;

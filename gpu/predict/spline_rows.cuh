@@ -25,13 +25,13 @@ template <int width, typename T>
 static __device__ __forceinline__ bool
 is_aligned(const T *at)
 {
-    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
+    return (uintptr_t)at % sizeof(points<T, width>) == 0;
 }
 
 /* Whether all points of the threads of a level exist and are aligned. */
 template <typename T, bool decode, int width>
 static __device__ __forceinline__ bool
-is_vector(const struct level_shape &shape, const struct level_view<T> &view)
+is_vector(const struct level_shape &shape, const level_view<T> &view)
 {
     return shape.nodd == shape.neven && shape.neven % width == 0 &&
            is_aligned<width>(view.fine) &&
@@ -41,12 +41,12 @@ is_vector(const struct level_shape &shape, const struct level_view<T> &view)
 /* With `vector` the points are aligned and all exist; otherwise only n of them
  * exist. */
 template <int width, bool vector, typename T>
-static __device__ __forceinline__ struct points<T, width>
-load_points(const T *at, uint32_t n) {
+static __device__ __forceinline__ points<T, width>
+load_points(const T *at, uint32_t n)
+{
     if (vector)
-        return *reinterpret_cast<const struct points<T, width> *>(at);
-    struct points<T, width> p = {
-    };
+        return *reinterpret_cast<const points<T, width> *>(at);
+    points<T, width> p = {};
 #pragma unroll
     for (uint32_t i = 0; i < 2 * width; i++)
         if (i < n)
@@ -56,10 +56,10 @@ load_points(const T *at, uint32_t n) {
 
 template <int width, bool vector, typename T>
 static __device__ __forceinline__ void
-store_points(T *at, const struct points<T, width> &p, uint32_t n)
+store_points(T *at, const points<T, width> &p, uint32_t n)
 {
     if constexpr (vector) {
-        *reinterpret_cast<struct points<T, width> *>(at) = p;
+        *reinterpret_cast<points<T, width> *>(at) = p;
     } else {
 #pragma unroll
         for (uint32_t i = 0; i < 2 * width; i++)
@@ -103,7 +103,7 @@ store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 view_level(const struct cuda_chunk &chunk, const struct level_shape &shape,
-           struct level_view<T> *view)
+           level_view<T> *view)
 {
     const struct terp_level_plan &plan = chunk.model.plan[shape.l];
 
@@ -122,14 +122,14 @@ view_level(const struct cuda_chunk &chunk, const struct level_shape &shape,
  * above 0, slowest first. `at`: the points in the fine lattice; n of them
  * exist. */
 template <typename T, int nodd_dims, int width, bool vector>
-static __device__ __forceinline__ struct points<T, width>
-predict_points(const struct row_type &type, const struct run<T> &run,
-               const T *at, uint32_t n) {
-    struct points<T, width> sum = {
-    };
+static __device__ __forceinline__ points<T, width>
+predict_points(const struct row_type &type, const run<T> &run, const T *at,
+               uint32_t n)
+{
+    points<T, width> sum = {};
 
     if (run.plain) {
-        struct points<T, width> a[NUPPER], b[NUPPER], c[NUPPER], d[NUPPER];
+        points<T, width> a[NUPPER], b[NUPPER], c[NUPPER], d[NUPPER];
 #pragma unroll
         for (int j = 0; j < nodd_dims; j++) {
             uint64_t stride = type.stride[j];
@@ -152,8 +152,7 @@ predict_points(const struct row_type &type, const struct run<T> &run,
     unsigned seen = 0;
 #pragma unroll
     for (int j = 0; j < nodd_dims; j++) {
-        struct points<T, width> a = {}, b, c = {}, d = {
-        };
+        points<T, width> a = {}, b, c = {}, d = {};
         const uint64_t stride = type.stride[j];
         const enum terp_form form = (enum terp_form)run.form[j];
         if (!((run.even_dims | run.odd_dims) >> j & 1))
@@ -179,16 +178,16 @@ predict_points(const struct row_type &type, const struct run<T> &run,
 
 /* Points of a neighbouring row: the points at the same positions as the
  * thread's points, and the even point after them. */
-template <typename T, int width>
-struct beside {
-    struct points<T, width> p;
+template <typename T, int width> struct beside {
+    points<T, width> p;
     T behind;
 };
 
 template <int width, bool vector, typename T>
-static __device__ __forceinline__ struct beside<T, width>
-load_beside(const T *at, uint32_t n) {
-    struct beside<T, width> row;
+static __device__ __forceinline__ beside<T, width>
+load_beside(const T *at, uint32_t n)
+{
+    beside<T, width> row;
 
     row.p = load_points<width, vector>(at, n);
     row.behind = n > 2 * width ? at[2 * width] : (T)0;
@@ -198,7 +197,7 @@ load_beside(const T *at, uint32_t n) {
 /* Returns the sum of the two even points around odd point o. */
 template <int width, typename T>
 static __device__ __forceinline__ T
-evens_around(const struct beside<T, width> &row, int o)
+evens_around(const beside<T, width> &row, int o)
 {
     return row.p.at[2 * o] +
            (o + 1 < width ? row.p.at[(2 * o + 2) % (2 * width)] : row.behind);
@@ -206,7 +205,7 @@ evens_around(const struct beside<T, width> &row, int o)
 
 /* The contributions of other rows to a thread's blended points. */
 template <typename T, int width> struct blended {
-    struct blend<T> even[width], odd[width];
+    blend<T> even[width], odd[width];
 };
 
 /* Loads the neighbours of blended points. With nodd_dims 1, odd points have two
@@ -215,11 +214,11 @@ template <typename T, int width> struct blended {
 template <typename T, int nodd_dims, int width, bool vector>
 static __device__ __forceinline__ void
 load_blended(const struct row_type &type, const T *at, uint32_t n,
-             struct blended<T, width> *near)
+             blended<T, width> *near)
 {
     const uint64_t s = type.stride[0], f = type.stride[1];
-    const struct beside<T, width> b = load_beside<width, vector>(at - s, n);
-    const struct beside<T, width> c = load_beside<width, vector>(at + s, n);
+    const beside<T, width> b = load_beside<width, vector>(at - s, n);
+    const beside<T, width> c = load_beside<width, vector>(at + s, n);
 
     if (nodd_dims == 1) {
 #pragma unroll
@@ -229,16 +228,12 @@ load_blended(const struct row_type &type, const T *at, uint32_t n,
         }
         return;
     }
-    const struct beside<T, width> fb = load_beside<width, vector>(at - f, n);
-    const struct beside<T, width> fc = load_beside<width, vector>(at + f, n);
-    const struct beside<T, width> bb =
-        load_beside<width, vector>(at - s - f, n);
-    const struct beside<T, width> bc =
-        load_beside<width, vector>(at - s + f, n);
-    const struct beside<T, width> cb =
-        load_beside<width, vector>(at + s - f, n);
-    const struct beside<T, width> cc =
-        load_beside<width, vector>(at + s + f, n);
+    const beside<T, width> fb = load_beside<width, vector>(at - f, n);
+    const beside<T, width> fc = load_beside<width, vector>(at + f, n);
+    const beside<T, width> bb = load_beside<width, vector>(at - s - f, n);
+    const beside<T, width> bc = load_beside<width, vector>(at - s + f, n);
+    const beside<T, width> cb = load_beside<width, vector>(at + s - f, n);
+    const beside<T, width> cc = load_beside<width, vector>(at + s + f, n);
 #pragma unroll
     for (int i = 0; i < width; i++) {
         const int e = 2 * i, o = 2 * i + 1;
@@ -259,9 +254,10 @@ load_blended(const struct row_type &type, const T *at, uint32_t n,
 
 /* Loads the neighbours of an even point with three odd dimensions. */
 template <typename T>
-static __device__ __forceinline__ struct blend<T>
-load_cube(const struct row_type &type, const T *at) {
-    struct blend<T> near;
+static __device__ __forceinline__ blend<T>
+load_cube(const struct row_type &type, const T *at)
+{
+    blend<T> near;
     T face[NUPPER], edge[NUPPER], corner[4];
     const int64_t stride[NUPPER] = {(int64_t)type.stride[0],
                                     (int64_t)type.stride[1],
@@ -289,8 +285,8 @@ load_cube(const struct row_type &type, const T *at) {
  * dimensions above 0. `even`: its row from even point x on. */
 template <typename T>
 static __device__ __forceinline__ T
-predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
-            const T *even, uint32_t x, uint32_t neven)
+predict_odd(const level_view<T> &view, const run<T> &run, T sum, const T *even,
+            uint32_t x, uint32_t neven)
 {
     T along;
     int order;
@@ -324,8 +320,8 @@ struct place {
  * first point in level order. */
 template <int width, typename T>
 static __device__ __forceinline__ void
-write_symbols(const struct level_view<T> &view, uint64_t tiled,
-              uint64_t work_at, uint32_t n, const uint32_t symbol[width])
+write_symbols(const level_view<T> &view, uint64_t tiled, uint64_t work_at,
+              uint32_t n, const uint32_t symbol[width])
 {
     bool escaped = false;
 
@@ -342,7 +338,7 @@ write_symbols(const struct level_view<T> &view, uint64_t tiled,
  * the n even, or odd, points at every second element. */
 template <int width, typename T>
 static __device__ __forceinline__ void
-put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
+put_escapes_on_grid(const level_view<T> &view, uint32_t n,
                     const uint32_t symbol[width], T *value)
 {
     bool escaped = false;
@@ -361,15 +357,15 @@ put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
 /* A thread's input: the values or symbols of its points, loaded before it
  * predicts them. */
 template <typename T, int width> struct input {
-    struct points<T, width> value;                  /* encode */
+    points<T, width> value;                         /* encode */
     uint32_t even_symbol[width], odd_symbol[width]; /* decode */
 };
 
 /* Returns the index in tile order of point x of a run. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
-symbol_at(const struct level_shape &shape, const struct run<T> &run,
-          uint64_t tiled, uint32_t n0, uint32_t x)
+symbol_at(const struct level_shape &shape, const run<T> &run, uint64_t tiled,
+          uint32_t n0, uint32_t x)
 {
     const uint32_t box = 1u << terp_box_extent_log2(shape.rank);
     const uint32_t low = x & ~(box - 1);
@@ -379,8 +375,8 @@ symbol_at(const struct level_shape &shape, const struct run<T> &run,
 
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
-load_input(const struct level_shape &shape, const struct level_view<T> &view,
-           const struct run<T> &run, uint32_t x, struct input<T, width> *in)
+load_input(const struct level_shape &shape, const level_view<T> &view,
+           const run<T> &run, uint32_t x, input<T, width> *in)
 {
     const uint64_t stride = shape.src_stride[0];
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
@@ -432,10 +428,9 @@ template <typename T> struct turn {
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
 make_even_points(const struct level_shape &shape, const struct row_type &type,
-                 const struct level_view<T> &view, const struct turn<T> &turn,
-                 const struct points<T, width> &sum,
-                 const struct blended<T, width> &near,
-                 struct input<T, width> *in)
+                 const level_view<T> &view, const turn<T> &turn,
+                 const points<T, width> &sum, const blended<T, width> &near,
+                 input<T, width> *in)
 {
     const uint32_t neven = shape.neven, x = turn.x;
 
@@ -471,12 +466,12 @@ make_even_points(const struct level_shape &shape, const struct row_type &type,
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
 make_odd_points(const struct level_shape &shape, const struct row_type &type,
-                const struct level_view<T> &view, const struct turn<T> &turn,
-                const struct points<T, width> &sum, const T *s_even,
-                struct blended<T, width> &near, struct input<T, width> *in)
+                const level_view<T> &view, const turn<T> &turn,
+                const points<T, width> &sum, const T *s_even,
+                blended<T, width> &near, input<T, width> *in)
 {
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
-    const struct run<T> &run = turn.run;
+    const run<T> &run = turn.run;
     const uint32_t x = turn.x;
     /* The even point after the thread's points. */
     T behind = 0;
@@ -529,12 +524,12 @@ make_odd_points(const struct level_shape &shape, const struct row_type &type,
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
 store_turn(const struct level_shape &shape, const struct row_type &type,
-           const struct level_view<T> &view, const struct turn<T> &turn,
-           const struct input<T, width> &in)
+           const level_view<T> &view, const turn<T> &turn,
+           const input<T, width> &in)
 {
     const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
-    const struct run<T> &run = turn.run;
+    const run<T> &run = turn.run;
     const uint32_t x = turn.x;
 
     if (turn.owned && keep)
@@ -559,15 +554,13 @@ template <typename T, int nodd_dims, bool decode, int width, bool vector,
           bool blend>
 static __device__ __forceinline__ void
 make_points(const struct level_shape &shape, const struct row_type &type,
-            const struct level_view<T> &view, const struct run<T> *s_runs,
-            unsigned nruns, unsigned nturns, const struct place &place,
-            T *s_even, int capacity)
+            const level_view<T> &view, const run<T> *s_runs, unsigned nruns,
+            unsigned nturns, const struct place &place, T *s_even, int capacity)
 {
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
     const uint32_t ahead = (place.column - shape.halo) * width;
     const bool may_own = ahead < shape.segment_npoints;
-    struct input<T, width> next = {
-    };
+    input<T, width> next = {};
     unsigned i = place.row < place.nat_once ? place.row : nruns;
 
     if (i < nruns)
@@ -575,26 +568,22 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             shape, view, s_runs[i], s_runs[i].x + ahead, &next);
     s_even += (place.row * shape.span + place.column) * width;
     for (unsigned t = 0; t < nturns; t++) {
-        const struct run<T> &run = s_runs[i < nruns ? i : 0];
+        const run<T> &run = s_runs[i < nruns ? i : 0];
         const uint32_t x = run.x + ahead;
         const bool exists = i < nruns && x < neven;
         const bool owned = exists && may_own;
         const uint32_t n = neven + nodd - 2 * x;
         T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
-        struct input<T, width> in = next;
-        struct points<T, width> sum = {
-        };
+        input<T, width> in = next;
+        points<T, width> sum = {};
 
         i += place.nat_once;
         if (i < nruns)
             load_input<T, nodd_dims, decode, width, vector>(
                 shape, view, s_runs[i], s_runs[i].x + ahead, &next);
         const bool blends = blend && exists && run.blends;
-        const struct turn<T> turn = {
-            run, x, exists, owned, blends, n, fine
-        };
-        struct blended<T, width> near = {
-        };
+        const turn<T> turn = {run, x, exists, owned, blends, n, fine};
+        blended<T, width> near = {};
         if (exists && nodd_dims > 0 &&
             (!turn.blends || nodd_dims != 2 || x + width >= neven))
             sum = predict_points<T, nodd_dims, width, vector>(

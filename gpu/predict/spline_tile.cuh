@@ -51,7 +51,7 @@ template <typename T> struct alignas(16) tile_shares {
 /* A row of a region. */
 template <typename T> struct alignas(16) tile_row {
     struct tile_head head;
-    struct tile_shares<T> share;
+    tile_shares<T> share;
     /* Positions of its point with coordinate 0 along dimension 0. */
     uint64_t src_at;
     uint32_t coarse_at, fine_at;
@@ -63,9 +63,9 @@ template <typename T> struct alignas(16) tile_row {
 
 template <typename T> struct tile_shared {
     struct cuda_chunk chunk; /* a copy of the state */
-    struct constants<T> k;
-    struct form_weights<T> weights[NWEIGHTS];
-    struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
+    constants<T> k;
+    form_weights<T> weights[NWEIGHTS];
+    tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
     uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two per thread */
     T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
 };
@@ -76,7 +76,7 @@ template <typename T> struct tile_shared {
 template <typename T>
 static __device__ __forceinline__ void
 place_row(const struct tile_work &work, const struct tile_place &tile,
-          uint32_t number, struct tile_row<T> *row)
+          uint32_t number, tile_row<T> *row)
 {
     const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     uint32_t type = 0, begin = 0;
@@ -140,7 +140,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
 template <typename T>
 static __device__ __forceinline__ void
 plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
-         struct tile_row<T> *row)
+         tile_row<T> *row)
 {
     const unsigned odd = 2u * (row->head.facts & ROW_TYPE);
     const unsigned even_dims = terp_predicting_dims(odd, plan.priorities);
@@ -189,19 +189,19 @@ template <typename T> struct tile_column {
     bool owned, has_odd; /* the tile owns the even, and the odd point */
     /* Positions in tile order, see even_tiled_at. */
     uint32_t low, even_width, odd_width;
-    struct form_weights<T> weights; /* of the odd point along dimension 0 */
+    form_weights<T> weights; /* of the odd point along dimension 0 */
     unsigned reach;
     int order; /* of the form along dimension 0 */
 };
 
 template <typename T>
-static __device__ __forceinline__ struct tile_column<T>
-column_of(const struct tile_work &work, const struct tile_place &tile) {
+static __device__ __forceinline__ tile_column<T>
+column_of(const struct tile_work &work, const struct tile_place &tile)
+{
     const struct tile_axis &axis = work.axis[0];
     const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     const uint32_t in_tile = threadIdx.x % 32 - axis.halo;
-    struct tile_column<T> column = {
-    };
+    tile_column<T> column = {};
 
     column.x = tile.first[0] + in_tile;
     column.exists = column.x < axis.neven;
@@ -215,8 +215,7 @@ column_of(const struct tile_work &work, const struct tile_place &tile) {
 
 template <typename T>
 static __device__ __forceinline__ uint32_t
-even_tiled_at(const struct tile_row<T> &row,
-              const struct tile_column<T> &column)
+even_tiled_at(const tile_row<T> &row, const tile_column<T> &column)
 {
     return row.even_tiled + column.low * row.box_nrows +
            row.row_in_box * column.even_width + (column.x - column.low);
@@ -224,7 +223,7 @@ even_tiled_at(const struct tile_row<T> &row,
 
 template <typename T>
 static __device__ __forceinline__ uint32_t
-odd_tiled_at(const struct tile_row<T> &row, const struct tile_column<T> &column)
+odd_tiled_at(const tile_row<T> &row, const tile_column<T> &column)
 {
     return row.odd_tiled + column.low * row.box_nrows +
            row.row_in_box * column.odd_width + (column.x - column.low);
@@ -239,8 +238,8 @@ template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
  * their codes there (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-load_rows(const struct tile_work &work, const struct level_view<T> &view,
-          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+load_rows(const struct tile_work &work, const level_view<T> &view,
+          const tile_column<T> &column, tile_shared<T> *shared)
 {
     /* Copies do not block; loads are issued all before the first is used. */
     [[maybe_unused]] constexpr int NATONCE = decode ? TILE_NTURNS : 1;
@@ -251,7 +250,7 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
 #pragma unroll NATONCE
     for (uint32_t turn = 0; turn < TILE_NTURNS; turn++) {
         const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
-        const struct tile_row<T> &row = shared->rows[number];
+        const tile_row<T> &row = shared->rows[number];
         const struct tile_head head = row.head;
         if (number >= nrows || !(head.facts & ROW_EXISTS) || !column.exists)
             continue;
@@ -276,13 +275,11 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
         const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
         if (number >= nrows)
             break;
-        struct tile_pair<T> codes = {
-            code_of<T>(even[turn], view.radius), code_of<T>(odd[turn],
-                                                            view.radius)
-        };
+        tile_pair<T> codes = {code_of<T>(even[turn], view.radius),
+                              code_of<T>(odd[turn], view.radius)};
         shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
             even[turn] | odd[turn] << 16;
-        *reinterpret_cast<struct tile_pair<T> *>(
+        *reinterpret_cast<tile_pair<T> *>(
             shared->values + shared->rows[number].head.place + 2 * lane) =
             codes;
     }
@@ -292,8 +289,8 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
  * values of escapes (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-load_made(const struct tile_work &work, const struct level_view<T> &view,
-          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+load_made(const struct tile_work &work, const level_view<T> &view,
+          const tile_column<T> &column, tile_shared<T> *shared)
 {
     const uint32_t nrows =
         decode ? work.row_end[TILE_NTYPES - 1] : work.row_end[0];
@@ -301,7 +298,7 @@ load_made(const struct tile_work &work, const struct level_view<T> &view,
 #pragma unroll 1
     for (uint32_t number = threadIdx.x / 32; number < nrows;
          number += TILE_NWARPS) {
-        const struct tile_row<T> &row = shared->rows[number];
+        const tile_row<T> &row = shared->rows[number];
         const struct tile_head head = row.head;
         if (!(head.facts & ROW_EXISTS) || !column.exists)
             continue;
@@ -322,8 +319,7 @@ load_made(const struct tile_work &work, const struct level_view<T> &view,
  * prediction unless it has escaped (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ T
-make_tile_point(const struct level_view<T> &view, T value, T pred,
-                uint32_t *symbol)
+make_tile_point(const level_view<T> &view, T value, T pred, uint32_t *symbol)
 {
     if (!decode) {
         T made = quantize(value, pred, view, symbol);
@@ -335,23 +331,21 @@ make_tile_point(const struct level_view<T> &view, T value, T pred,
 }
 
 template <typename T>
-static __device__ __forceinline__ struct tile_pair<T>
-load_pair(const T *at, bool exists) {
-    struct tile_pair<T> none = {
-        (T) - 0.0, (T)-0.0
-    };
-    return exists ? *reinterpret_cast<const struct tile_pair<T> *>(at) : none;
+static __device__ __forceinline__ tile_pair<T>
+load_pair(const T *at, bool exists)
+{
+    tile_pair<T> none = {(T)-0.0, (T)-0.0};
+    return exists ? *reinterpret_cast<const tile_pair<T> *>(at) : none;
 }
 
 /* Returns the sums of the predictions of a pair along the dimensions above 0.
  */
 template <typename T>
-static __device__ __forceinline__ struct tile_pair<T>
+static __device__ __forceinline__ tile_pair<T>
 predict_pair(const struct tile_work &work, uint32_t facts,
-             const struct form_weights<T> *s_weights, const T *at) {
-    struct tile_pair<T> sum = {
-        (T) - 0.0, (T)-0.0
-    };
+             const form_weights<T> *s_weights, const T *at)
+{
+    tile_pair<T> sum = {(T)-0.0, (T)-0.0};
 
 #pragma unroll
     for (int j = 0; j < TILE_NUPPER; j++) {
@@ -361,13 +355,11 @@ predict_pair(const struct tile_work &work, uint32_t facts,
         const bool odd = facts >> (ROW_ODD_DIMS_AT + j) & 1;
         if (!even && !odd)
             continue;
-        const struct form_weights<T> weights = s_weights[reach];
-        const struct tile_pair<T> a =
-            load_pair(at - 3 * pitch, reach & REACHES_A);
-        const struct tile_pair<T> b = load_pair(at - pitch, true);
-        const struct tile_pair<T> c = load_pair(at + pitch, reach & REACHES_C);
-        const struct tile_pair<T> d =
-            load_pair(at + 3 * pitch, reach & REACHES_D);
+        const form_weights<T> weights = s_weights[reach];
+        const tile_pair<T> a = load_pair(at - 3 * pitch, reach & REACHES_A);
+        const tile_pair<T> b = load_pair(at - pitch, true);
+        const tile_pair<T> c = load_pair(at + pitch, reach & REACHES_C);
+        const tile_pair<T> d = load_pair(at + 3 * pitch, reach & REACHES_D);
         T along = combine_weighted(weights, a.even, b.even, c.even, d.even);
         if (even)
             sum.even += along;
@@ -383,8 +375,8 @@ predict_pair(const struct tile_work &work, uint32_t facts,
  * call it. */
 template <typename T>
 static __device__ __forceinline__ T
-predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
-                 const struct tile_column<T> &column, T sum, T even)
+predict_tile_odd(uint32_t facts, const tile_shares<T> &share,
+                 const tile_column<T> &column, T sum, T even)
 {
     const T none = (T)-0.0;
     T a = __shfl_up_sync(FULL_WARP_MASK, even, 1);
@@ -404,18 +396,18 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
 /* The contributions of other rows to a pair of a blended row: to the even point
  * if it has two odd dimensions, to the odd point if `has_odd`. */
 template <typename T> struct tile_blend {
-    struct blend<T> even, odd;
+    blend<T> even, odd;
 };
 
 template <typename T>
-static __device__ __forceinline__ struct tile_blend<T>
+static __device__ __forceinline__ tile_blend<T>
 blend_pair(const struct tile_work &work, uint32_t type, const T *at,
-           bool has_odd) {
+           bool has_odd)
+{
     const int s = (int)work.pitch[type == 1], f = (int)work.pitch[1];
-    const struct tile_pair<T> b = load_pair(at - s, true);
-    const struct tile_pair<T> c = load_pair(at + s, true);
-    struct tile_blend<T> near = {
-    };
+    const tile_pair<T> b = load_pair(at - s, true);
+    const tile_pair<T> c = load_pair(at + s, true);
+    tile_blend<T> near = {};
     T around = 0;
 
     near.odd.faces = b.odd + c.odd;
@@ -424,12 +416,12 @@ blend_pair(const struct tile_work &work, uint32_t type, const T *at,
     near.odd.edges = around;
     if (type != ROW_TYPE)
         return near;
-    const struct tile_pair<T> fb = load_pair(at - f, true);
-    const struct tile_pair<T> fc = load_pair(at + f, true);
-    const struct tile_pair<T> bb = load_pair(at - s - f, true);
-    const struct tile_pair<T> bc = load_pair(at - s + f, true);
-    const struct tile_pair<T> cb = load_pair(at + s - f, true);
-    const struct tile_pair<T> cc = load_pair(at + s + f, true);
+    const tile_pair<T> fb = load_pair(at - f, true);
+    const tile_pair<T> fc = load_pair(at + f, true);
+    const tile_pair<T> bb = load_pair(at - s - f, true);
+    const tile_pair<T> bc = load_pair(at - s + f, true);
+    const tile_pair<T> cb = load_pair(at + s - f, true);
+    const tile_pair<T> cc = load_pair(at + s + f, true);
     near.even.faces = (b.even + c.even) + (fb.even + fc.even);
     near.even.edges = (bb.even + bc.even) + (cb.even + cc.even);
     near.odd.faces += fb.odd + fc.odd;
@@ -447,14 +439,13 @@ blend_pair(const struct tile_work &work, uint32_t type, const T *at,
  */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
-              const struct tile_column<T> &column,
-              const struct form_weights<T> *s_weights, uint32_t number, T *to,
-              struct tile_shared<T> *shared)
+make_tile_row(const struct tile_work &work, const level_view<T> &view,
+              const tile_column<T> &column, const form_weights<T> *s_weights,
+              uint32_t number, T *to, tile_shared<T> *shared)
 {
-    const struct tile_row<T> &row = shared->rows[number];
+    const tile_row<T> &row = shared->rows[number];
     const struct tile_head head = row.head;
-    const struct tile_shares<T> share = row.share;
+    const tile_shares<T> share = row.share;
 
     if (!(head.facts & ROW_EXISTS))
         return;
@@ -463,15 +454,12 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
         decode ? shared->symbols[number * 32 + threadIdx.x % 32] : 0;
     uint32_t even_symbol = both & 0xFFFF, odd_symbol = both >> 16;
     const bool owned = head.facts & ROW_OWNED && column.owned;
-    struct tile_pair<T> pair = {0, 0}, sum = {
-        0, 0
-    };
+    tile_pair<T> pair = {0, 0}, sum = {0, 0};
     const uint32_t type = head.facts & ROW_TYPE;
     const int order = head.facts & ROW_BLENDS_FULL ? 3 : 2;
     const bool blends_odd =
         head.facts & ROW_BLENDS && column.has_odd && column.reach & REACHES_C;
-    struct tile_blend<T> near = {
-    };
+    tile_blend<T> near = {};
 
     if (column.exists) {
         pair = load_pair(at, true);
@@ -500,7 +488,7 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
         pair.odd =
             make_tile_point<T, decode>(view, pair.odd, sum.odd, &odd_symbol);
     if (column.exists)
-        *reinterpret_cast<struct tile_pair<T> *>(at) = pair;
+        *reinterpret_cast<tile_pair<T> *>(at) = pair;
     if (!owned)
         return;
     if (to != NULL) {
@@ -526,8 +514,8 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
  * and columns, and the constants of the quantizer. */
 template <typename T>
 static __device__ __forceinline__ void
-plan_tile(const struct tile_work &work, struct tile_column<T> *column,
-          struct tile_shared<T> *shared)
+plan_tile(const struct tile_work &work, tile_column<T> *column,
+          tile_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
     const struct terp_level_plan &plan = chunk.model.plan[work.l];
@@ -552,7 +540,7 @@ plan_tile(const struct tile_work &work, struct tile_column<T> *column,
  * barrier. */
 template <typename T>
 static __device__ __forceinline__ void
-copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
+copy_state_early(const struct cuda_batch &batch, tile_shared<T> *shared)
 {
     constexpr unsigned NWORDS = sizeof shared->chunk / sizeof(uint64_t);
     const volatile uint64_t *from =
@@ -580,10 +568,10 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
                 const __grid_constant__ struct tile_work work)
 {
     let_next_kernel_come();
-    struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
+    tile_shared<T> *shared = dynamic_shared<tile_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
     const struct tile_place tile = tile_place_of(work);
-    struct tile_column<T> column = column_of<T>(work, tile);
+    tile_column<T> column = column_of<T>(work, tile);
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
@@ -597,10 +585,10 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     }
     plan_tile(work, &column, shared);
     __syncthreads();
-    struct level_view<T> view = view_of<T>(batch, chunk);
+    level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
-    const struct form_weights<T> *s_weights =
+    const form_weights<T> *s_weights =
         shared->weights + first_weights_of(chunk.model.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     load_rows<T, decode>(work, view, column, shared);

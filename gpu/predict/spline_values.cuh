@@ -49,8 +49,9 @@ template <typename T> struct alignas(sizeof(T) * 4) form_weights {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct form_weights<T>
-weights_of(enum terp_form form) {
+static __device__ __forceinline__ form_weights<T>
+weights_of(enum terp_form form)
+{
     switch (form) {
     case TERP_FORM_COPY:
         return {1, 0, (T)-0.0, 1};
@@ -101,8 +102,9 @@ linear_reaches(unsigned reaches)
 /* Returns element `index` of a table that holds the weights of all cubic forms,
  * then of all natural ones. */
 template <typename T>
-static __device__ __forceinline__ struct form_weights<T>
-weights_at(unsigned index) {
+static __device__ __forceinline__ form_weights<T>
+weights_at(unsigned index)
+{
     const unsigned reach = index % NREACHES;
     const uint64_t i = reach & 1, neven = i + 1 + (reach >> 1 & 1);
 
@@ -120,7 +122,7 @@ first_weights_of(unsigned spline)
 /* Returns the result of combine, bit for bit. */
 template <typename T>
 static __device__ __forceinline__ T
-combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
+combine_weighted(const form_weights<T> &w, T a, T b, T c, T d)
 {
     T inner = w.c == 0 ? w.b * (b + c) : w.b * b + w.c * c;
 
@@ -137,7 +139,7 @@ template <typename T> struct blend {
  * blended at a time. */
 template <int NODD, typename T>
 static __device__ __forceinline__ T
-blend_of(const struct blend<T> &near, int order)
+blend_of(const blend<T> &near, int order)
 {
     if (NODD == 2)
         return TERP_BLEND_2(near.faces, near.edges);
@@ -162,16 +164,17 @@ template <typename T> struct level_view {
     /* Only of this level: */
     const T *coarse;
     T *fine;
-    struct constants<T> k;
+    constants<T> k;
     enum terp_spline spline;
     int blend_order;
 };
 
 template <typename T>
-static __device__ __forceinline__ struct level_view<T>
+static __device__ __forceinline__ level_view<T>
 view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-        unsigned c = blockIdx.y) {
-    struct level_view<T> view;
+        unsigned c = blockIdx.y)
+{
+    level_view<T> view;
 
     view.s_chunk = &chunk;
     view.d_chunk = &batch.d_chunks[c];
@@ -191,8 +194,7 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
  * that a decoder will have, or the value itself if it escapes. */
 template <typename T>
 static __device__ __forceinline__ T
-quantize(T value, T pred, const struct level_view<T> &view,
-         uint32_t *symbol_ret)
+quantize(T value, T pred, const level_view<T> &view, uint32_t *symbol_ret)
 {
     bool special = view.has_specials && is_special(value, view.fills);
 
@@ -209,9 +211,9 @@ quantize(T value, T pred, const struct level_view<T> &view,
 /* Records an escape; returns the value that a decoder will have. */
 template <typename T>
 static __device__ __forceinline__ T
-put_on_grid(T value, const struct level_view<T> &view)
+put_on_grid(T value, const level_view<T> &view)
 {
-    const struct grid_point<T> point =
+    const grid_point<T> point =
         find_on_grid(grid_of<T>(*view.s_chunk, view.k.limit), value);
 
     note_number(view.d_chunk, point.fits,
@@ -232,14 +234,14 @@ code_of(uint32_t symbol, uint32_t radius)
 
 template <typename T>
 static __device__ __forceinline__ T
-reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
+reconstruct(uint32_t symbol, T pred, const level_view<T> &view)
 {
     return pred + code_of<T>(symbol, view.radius) * view.k.step;
 }
 
 template <typename T>
 static __device__ __forceinline__ void
-count_escape(const struct level_view<T> &view, uint64_t work_at)
+count_escape(const level_view<T> &view, uint64_t work_at)
 {
     atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
 }

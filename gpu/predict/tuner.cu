@@ -201,7 +201,7 @@ static __device__ void
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
-             const struct source<T> &source, const struct constants<T> &k,
+             const source<T> &source, const constants<T> &k,
              const struct cuda_chunk &s_chunk, uint32_t *s_histograms,
              struct findings *s_found)
 {
@@ -224,10 +224,9 @@ template <typename T>
 static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
-           struct sampled_run s_runs[TUNE_MAX_NRUNS],
-           const struct source<T> &source, const struct constants<T> &k,
-           const struct terp_beyond &beyond, uint32_t *s_histograms,
-           struct findings *s_found)
+           struct sampled_run s_runs[TUNE_MAX_NRUNS], const source<T> &source,
+           const constants<T> &k, const struct terp_beyond &beyond,
+           uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms + task.njoint;
     uint32_t *records =
@@ -341,7 +340,7 @@ template <typename T>
 static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
            const struct sampled_class s_classes[TERP_NCLASSES],
-           const struct source<T> &source, const struct constants<T> &k,
+           const source<T> &source, const constants<T> &k,
            const struct terp_beyond &beyond, uint16_t *s_rows)
 {
     const unsigned active = grid.active[l];
@@ -410,11 +409,11 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     __syncthreads();
     if (!is_tuned(s_chunk))
         return;
-    const struct source<T> source = source_of<T>(s_chunk);
+    const source<T> source = source_of<T>(s_chunk);
     const int wide = s_chunk.model.wide;
     /* Lorenzo's quants are multiples of the step. Splines are sampled in
      * multiples of the unit above the low bits. */
-    const struct constants<T> k =
+    const constants<T> k =
         task.l == 0
             ? constants_of<T>(s_chunk.model.step, s_chunk.bound,
                               terp_max_code_of(s_chunk.model.wide))

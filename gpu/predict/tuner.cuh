@@ -69,15 +69,16 @@ template <typename T> struct source {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct source<T>
-source_of(const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ source<T>
+source_of(const struct cuda_chunk &chunk)
+{
     return {(const T *)chunk.src, chunk.has_specials, fills_of<T>(chunk),
             (T)1 / (T)(1 << terp_unit_nbits(chunk.model.wide))};
 }
 
 template <typename T>
 static __device__ __forceinline__ T
-known(const struct source<T> &source, T value)
+known(const source<T> &source, T value)
 {
     return source.has_specials && is_special(value, source.fills) ? (T)NAN
                                                                   : value;

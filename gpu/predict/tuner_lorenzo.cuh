@@ -63,9 +63,10 @@ template <typename T> struct stretch {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct stretch<T>
+static __device__ __forceinline__ stretch<T>
 find_stretch(const volatile struct sampled_stretches &some, const T *values,
-             uint32_t nth) {
+             uint32_t nth)
+{
     uint64_t at = some.every / 2 + nth * some.every;
     uint64_t nper_row = some.nper_row;
     uint64_t row = nper_row == 1 ? at : at / nper_row, left = row;
@@ -90,7 +91,7 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
  * is valid. The result is 0 if `exists` is false. The whole warp calls it. */
 template <typename T, typename K>
 static __device__ __forceinline__ int_of<T>
-integer_of(const struct source<T> &source, T value, bool exists, const K &k,
+integer_of(const source<T> &source, T value, bool exists, const K &k,
            unsigned group, int_of<T> last, bool *valid_ret,
            bool *is_unpredictable_ret)
 {
@@ -266,10 +267,9 @@ group_nlanes(uint32_t stretch_nvalues)
  * along dimension 0. Returns whether the lane's value counts. */
 template <int NCORNERS, typename T, typename K>
 static __device__ __forceinline__ bool
-integers_at(const struct source<T> &source, const K &k, unsigned slower,
-            uint32_t at, struct lane_stretch<NCORNERS, T> &own,
-            word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
-            struct findings *found)
+integers_at(const source<T> &source, const K &k, unsigned slower, uint32_t at,
+            lane_stretch<NCORNERS, T> &own, word_of<T> row[NCORNERS],
+            word_of<T> column[NCORNERS], struct findings *found)
 {
     const unsigned lane = threadIdx.x % 32;
     const uint32_t x = at + own.in_group;
@@ -320,13 +320,13 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
 template <int NCORNERS, typename T, typename K>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
-               const struct source<T> &source, const K &k,
+               const source<T> &source, const K &k,
                const struct wide_codes &codes, uint32_t *s_histograms,
                struct findings *s_found)
 {
     const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
     const unsigned slower = some.slower, lane = threadIdx.x % 32;
-    struct lane_stretch<NCORNERS, T> own;
+    lane_stretch<NCORNERS, T> own;
     struct findings found = {0, 0, 0};
     struct lane_runs runs = {0, 0, 0};
 
@@ -374,10 +374,9 @@ sample_corners(const volatile struct sampled_stretches &some,
 
 template <typename T, typename K>
 static __device__ void
-sample_lorenzo(const struct sampled_stretches &some,
-               const struct source<T> &source, const K &k,
-               const struct wide_codes &codes, uint32_t *s_histograms,
-               struct findings *s_found)
+sample_lorenzo(const struct sampled_stretches &some, const source<T> &source,
+               const K &k, const struct wide_codes &codes,
+               uint32_t *s_histograms, struct findings *s_found)
 {
     if (some.slower < TUNE_MAX_NCORNERS / 2)
         sample_corners<TUNE_MAX_NCORNERS / 2>(some, source, k, codes,

@@ -78,11 +78,12 @@ _Static_assert(
     "Forms that read point a have odd numbers.");
 
 template <typename T>
-static __device__ __forceinline__ struct neighbours<T>
-load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
+static __device__ __forceinline__ neighbours<T>
+load_neighbours(const T *at, uint64_t stride, enum terp_form form)
+{
     const T *below = at - stride, *above = at + stride;
     bool has_a = form & 1;
-    struct neighbours<T> near;
+    neighbours<T> near;
     near.b = __ldg(below);
     near.a = has_a ? __ldg(below - 2 * stride) : (T)0;
     near.c = form >= TERP_FORM_LINEAR ? __ldg(above) : (T)0;
@@ -92,8 +93,7 @@ load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
 
 /* A prediction along one or several dimensions: the sum of the predictions
  * whose forms have the highest order, their number, and this order. */
-template <typename T>
-struct average {
+template <typename T> struct average {
     T sum;
     int n, order;
 };
@@ -102,9 +102,9 @@ struct average {
 /* Predicts by a spline that is not long. `form` is the form of the cubic
  * spline. */
 template <typename T>
-static __device__ __forceinline__ struct average<T>
-predict_along(const struct neighbours<T> &near, enum terp_form form,
-              int spline) {
+static __device__ __forceinline__ average<T>
+predict_along(const neighbours<T> &near, enum terp_form form, int spline)
+{
     T a = near.a, b = near.b, c = near.c, d = near.d;
     int order = terp_form_order(form);
     T pred = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
@@ -140,7 +140,7 @@ cubic_form(enum terp_form form)
  * for special values once per chunk, not once per value. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
-value_at(const struct source<T> &source, const T *at)
+value_at(const source<T> &source, const T *at)
 {
     const T value = __ldg(at);
 
@@ -149,9 +149,10 @@ value_at(const struct source<T> &source, const T *at)
 
 /* Predicts by a long spline. */
 template <bool has_specials, typename T>
-static __device__ __forceinline__ struct average<T>
-predict_far(const struct source<T> &source, const T *point, uint64_t stride,
-            enum terp_form form) {
+static __device__ __forceinline__ average<T>
+predict_far(const source<T> &source, const T *point, uint64_t stride,
+            enum terp_form form)
+{
     const int64_t step = (int64_t)stride;
     const T pred = combine_at<T>(form, [&](int nabove) {
         return value_at<has_specials>(source, point + (2 * nabove - 1) * step);
@@ -163,11 +164,12 @@ predict_far(const struct source<T> &source, const T *point, uint64_t stride,
 /* Combines predictions; dimensions are added from the slowest to the fastest.
  */
 template <typename T>
-static __device__ __forceinline__ struct average<T>
-average_with(const struct average<T> &slower, const struct average<T> &along) {
+static __device__ __forceinline__ average<T>
+average_with(const average<T> &slower, const average<T> &along)
+{
     bool higher = along.order > slower.order;
     bool equal = along.order == slower.order;
-    struct average<T> all;
+    average<T> all;
 
     all.sum = equal ? slower.sum + along.sum : slower.sum;
     all.sum = higher ? along.sum : all.sum;
@@ -190,7 +192,7 @@ share_of(int n)
 /* Returns the slot of the code that `value` would have. */
 template <typename T>
 static __device__ __forceinline__ unsigned
-slot_of(T value, T pred, T noise, const struct constants<T> &k)
+slot_of(T value, T pred, T noise, const constants<T> &k)
 {
     const T most = k.max_code + (T)0.5; /* anything larger is an escape */
     const T magnitude = sampled_magnitude(value, pred, noise, k.inverse);
@@ -245,13 +247,12 @@ take_slot(const struct stored &to, unsigned histogram, unsigned slot)
  * {0}. */
 template <int D, unsigned SLOWER, typename T, typename To>
 static __device__ __forceinline__ void
-predict_sets(T value, T noise, const struct average<T> along[],
-             const struct average<T> &slower, const struct constants<T> &k,
-             const To &to)
+predict_sets(T value, T noise, const average<T> along[],
+             const average<T> &slower, const constants<T> &k, const To &to)
 {
     if constexpr (D > 0) {
         constexpr unsigned SET = SLOWER | 1u << (D - 1);
-        struct average<T> all =
+        average<T> all =
             SLOWER == 0 ? along[D - 1] : average_with(slower, along[D - 1]);
         constexpr unsigned NDIMS = count_bits(SET);
         T pred = all.sum;
@@ -327,9 +328,8 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
 template <typename T, typename To>
 static __device__ __forceinline__ void
 sample_line(const volatile struct sampled_class &cls,
-            const struct sampled_run &run, unsigned x,
-            const struct source<T> &source, const struct constants<T> &k,
-            const To &to)
+            const struct sampled_run &run, unsigned x, const source<T> &source,
+            const constants<T> &k, const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned d = cls.odd_dims & 15;
@@ -341,7 +341,7 @@ sample_line(const volatile struct sampled_class &cls,
     const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale *
                     (T)terp_noise_amplitude(1, 1, false);
     T value = __ldg(point);
-    struct reached<T> points = reach<T>(far, [&](int nabove) {
+    reached<T> points = reach<T>(far, [&](int nabove) {
         return __ldg(point + (2 * nabove - 1) * step);
     });
 
@@ -352,9 +352,7 @@ sample_line(const volatile struct sampled_class &cls,
             points.at[i] = known(source, points.at[i]);
     }
     const T *b = points.at + FORM_NBELOW;
-    const struct neighbours<T> near = {
-        b[-1], b[0], b[1], b[2]
-    };
+    const neighbours<T> near = {b[-1], b[0], b[1], b[2]};
 #pragma unroll
     for (int spline = 0; spline < TERP_NSPLINES; spline++) {
         const T pred = spline < TERP_SPLINE_LONG
@@ -371,16 +369,15 @@ sample_line(const volatile struct sampled_class &cls,
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_sets(const volatile struct sampled_class &cls,
-            const struct sampled_run &run, unsigned x,
-            const struct source<T> &source, const struct constants<T> &k,
-            const To &to)
+            const struct sampled_run &run, unsigned x, const source<T> &source,
+            const constants<T> &k, const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
     unsigned forms = run.forms | (unsigned)terp_form_at(
                                      TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
     enum terp_form form[N];
-    struct neighbours<T> near[N];
+    neighbours<T> near[N];
     T value = __ldg(point);
 
 #pragma unroll
@@ -400,7 +397,7 @@ sample_sets(const volatile struct sampled_class &cls,
         }
     }
     const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale;
-    struct average<T> along[N];
+    average<T> along[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
         along[i] = predict_along(near[i], form[i], TERP_SPLINE_CUBIC);
@@ -410,9 +407,8 @@ sample_sets(const volatile struct sampled_class &cls,
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_value(const volatile struct sampled_class &cls,
-             const struct sampled_run &run, unsigned x,
-             const struct source<T> &source, const struct constants<T> &k,
-             const To &to)
+             const struct sampled_run &run, unsigned x, const source<T> &source,
+             const constants<T> &k, const To &to)
 {
     if constexpr (N == 1)
         sample_line(cls, run, x, source, k, to);
@@ -433,8 +429,8 @@ _Static_assert(TERP_SPLINE_CUBIC == 0 &&
 
 template <int N, typename T>
 static __device__ __forceinline__ void
-load_cube(const struct source<T> &source, const T *point,
-          const uint64_t stride[N], const bool ends[N], T cube[CUBE_NVALUES(N)])
+load_cube(const source<T> &source, const T *point, const uint64_t stride[N],
+          const bool ends[N], T cube[CUBE_NVALUES(N)])
 {
 #pragma unroll
     for (int i = 0; i < CUBE_NVALUES(N) / 3; i++) {
@@ -478,13 +474,10 @@ sum_of_four(const T *middle, int at, int slow, int fast)
  * The other dimensions predict it; if there are none, all dimensions do. */
 template <int N, typename T>
 static __device__ __forceinline__ T
-predict_end(const struct source<T> &source, const T *point,
-            const uint64_t stride[N], const enum terp_form form[N],
-            const bool ends[N], const T *middle)
+predict_end(const source<T> &source, const T *point, const uint64_t stride[N],
+            const enum terp_form form[N], const bool ends[N], const T *middle)
 {
-    struct average<T> all = {
-        0, 0, 0
-    };
+    average<T> all = {0, 0, 0};
 
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -496,11 +489,10 @@ predict_end(const struct source<T> &source, const T *point,
     if (all.n == 0) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            struct neighbours<T> near =
-                load_neighbours(point, stride[i], form[i]);
+            neighbours<T> near = load_neighbours(point, stride[i], form[i]);
             near.a = known(source, near.a);
             near.b = known(source, near.b);
-            const struct average<T> along =
+            const average<T> along =
                 predict_along(near, form[i], TERP_SPLINE_LINEAR);
             all = i == 0 ? along : average_with(all, along);
         }
@@ -514,13 +506,13 @@ predict_end(const struct source<T> &source, const T *point,
  * or both dimensions do. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
-blend_far(const struct source<T> &source, const T *point,
-          const uint64_t stride[2], const enum terp_form form[2])
+blend_far(const source<T> &source, const T *point, const uint64_t stride[2],
+          const enum terp_form form[2])
 {
     const int64_t slow = (int64_t)stride[0], fast = (int64_t)stride[1];
 
     if (form[0] < TERP_FORM_LINEAR) {
-        const struct average<T> all = average_with(
+        const average<T> all = average_with(
             predict_far<has_specials>(source, point, stride[0], form[0]),
             predict_far<has_specials>(source, point, stride[1], form[1]));
         return all.sum * share_of<2, T>(all.n);
@@ -541,9 +533,8 @@ blend_far(const struct source<T> &source, const T *point,
 template <int N, typename T>
 static __device__ __forceinline__ void
 blend_value(const volatile struct sampled_class &cls,
-            const struct sampled_run &run, unsigned x,
-            const struct source<T> &source, const struct constants<T> &k,
-            const struct counted &to)
+            const struct sampled_run &run, unsigned x, const source<T> &source,
+            const constants<T> &k, const struct counted &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
@@ -604,10 +595,9 @@ blend_value(const volatile struct sampled_class &cls,
  * they do not count as further samples. */
 template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
-sample_runs(const volatile struct sampled_class &cls,
-            const struct source<T> &source, const struct constants<T> &k,
-            struct sampled_run s_runs[TUNE_MAX_NRUNS], bool is_repeat,
-            uint32_t *s_histograms, struct findings *s_found)
+sample_runs(const volatile struct sampled_class &cls, const source<T> &source,
+            const constants<T> &k, struct sampled_run s_runs[TUNE_MAX_NRUNS],
+            bool is_repeat, uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
     const unsigned nth_of_thread = threadIdx.x / run_nvalues;
@@ -651,10 +641,9 @@ sample_runs(const volatile struct sampled_class &cls,
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
-             struct sampled_run s_runs[TUNE_MAX_NRUNS],
-             const struct source<T> &source, const struct constants<T> &k,
-             bool blends, bool is_repeat, uint32_t *s_histograms,
-             struct findings *s_found)
+             struct sampled_run s_runs[TUNE_MAX_NRUNS], const source<T> &source,
+             const constants<T> &k, bool blends, bool is_repeat,
+             uint32_t *s_histograms, struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
@@ -682,8 +671,7 @@ sample_class(const volatile struct sampled_class &cls,
 template <typename T>
 static __device__ __forceinline__ void
 sample_point(const volatile struct sampled_class &cls, unsigned point,
-             const struct source<T> &source, const struct constants<T> &k,
-             uint16_t *s_rows)
+             const source<T> &source, const constants<T> &k, uint16_t *s_rows)
 {
     const unsigned nodd = count_bits(cls.odd);
     const unsigned row = point / (unsigned)cls.extent[0];

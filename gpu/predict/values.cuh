@@ -83,9 +83,10 @@ is_special(T value, const fill_words<T> &fills)
 
 /* Returns the constants with which a level is quantized. */
 template <typename T>
-static __device__ __forceinline__ struct constants<T>
+static __device__ __forceinline__ constants<T>
 level_constants(const struct cuda_chunk &chunk,
-                const struct terp_level_plan &plan) {
+                const struct terp_level_plan &plan)
+{
     return constants_of<T>(chunk.model.step * terp_bound_factor(&plan),
                            chunk.bound, terp_max_code_of(chunk.model.wide));
 }
@@ -93,8 +94,9 @@ level_constants(const struct cuda_chunk &chunk,
 /* ---- Lorenzo's quants: multiples of a step, or exact quants ---- */
 
 template <typename T>
-static __device__ __forceinline__ struct exact_quants<T>
-exact_quants_of(const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ exact_quants<T>
+exact_quants_of(const struct cuda_chunk &chunk)
+{
     return exact_quants_of<T>(chunk.model.exact, chunk.bound);
 }
 
@@ -102,14 +104,14 @@ exact_quants_of(const struct cuda_chunk &chunk) {
  * the value within the bound. */
 template <typename T>
 static __device__ __forceinline__ int_of<T>
-quant_of(T value, const struct constants<T> &k, bool *fits_ret)
+quant_of(T value, const constants<T> &k, bool *fits_ret)
 {
     return (int_of<T>)nearest_quant(value, k, fits_ret);
 }
 
 template <typename T>
 static __device__ __forceinline__ int_of<T>
-quant_of(T value, const struct exact_quants<T> &k, bool *fits_ret)
+quant_of(T value, const exact_quants<T> &k, bool *fits_ret)
 {
     return nearest_exact_quant(value, k, fits_ret);
 }
@@ -117,14 +119,14 @@ quant_of(T value, const struct exact_quants<T> &k, bool *fits_ret)
 /* Returns the value that a quant stands for. */
 template <typename T>
 static __device__ __forceinline__ T
-value_of_quant(int_of<T> quant, const struct constants<T> &k)
+value_of_quant(int_of<T> quant, const constants<T> &k)
 {
     return (T)quant * k.step;
 }
 
 template <typename T>
 static __device__ __forceinline__ T
-value_of_quant(int_of<T> quant, const struct exact_quants<T> &k)
+value_of_quant(int_of<T> quant, const exact_quants<T> &k)
 {
     return value_of_exact_quant(quant, k);
 }
@@ -133,8 +135,9 @@ value_of_quant(int_of<T> quant, const struct exact_quants<T> &k)
 
 /* Returns the grid of a chunk that is being encoded. */
 template <typename T>
-static __device__ __forceinline__ struct value_grid<T>
-grid_of(const struct cuda_chunk &chunk, T limit) {
+static __device__ __forceinline__ value_grid<T>
+grid_of(const struct cuda_chunk &chunk, T limit)
+{
     return {(T)chunk.model.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
             limit};
 }

@@ -188,8 +188,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     const unsigned nbytes = escape_nbytes(chunk, sizeof(T));
     const uint64_t section_at = chunk.escapes_end - chunk.nescapes * nbytes;
-    const struct value_grid<T> grid =
-        grid_of<T>(chunk, limit_of<T>(chunk.bound));
+    const value_grid<T> grid = grid_of<T>(chunk, limit_of<T>(chunk.bound));
     const T step =
         constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE).step;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -296,7 +295,7 @@ template <typename T>
 static __device__ __forceinline__ void
 place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
              T step, uint64_t tiled, word_of<T> *work,
-             struct listed_values<T> *s_listed)
+             listed_values<T> *s_listed)
 {
     const unsigned i = threadIdx.x, n = (unsigned)chunk.nescapes;
     uint32_t position = UINT32_MAX;
@@ -327,7 +326,7 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
 template <typename T> struct single_block_shared {
     union {
         struct range_list list;
-        struct listed_values<T> listed;
+        listed_values<T> listed;
     };
     union staged_layout layout;
     uint64_t state[sizeof(struct cuda_chunk) / 8];
@@ -342,7 +341,7 @@ template <typename T> struct single_block_shared {
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
-       struct single_block_shared<T> *s)
+       single_block_shared<T> *s)
 {
     static_assert(sizeof s->state / 8 <= NTHREADS,
                   "Each thread copies a part of the state.");
@@ -393,7 +392,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     escapes_single_block(const struct cuda_batch batch, bool beside)
 {
-    __shared__ struct single_block_shared<T> s;
+    __shared__ single_block_shared<T> s;
     const struct terp_layout *layout = &s.layout.layout;
 
     let_next_kernel_come();

@@ -71,7 +71,7 @@ template <unsigned NTHREADS> struct read_shared {
     __align__(16) uint8_t bitmap[INDEX_BITMAP_NBYTES];
     __align__(16) uint8_t above[INDEX_BITMAP_NBYTES / 8];
     uint64_t host[CUDA_HOST_NBYTES / 8]; /* of the chunk's state */
-    struct block_scan<unsigned long long, NTHREADS> scan;
+    block_scan<unsigned long long, NTHREADS> scan;
     /* coding custom: counts of codewords by length */
     uint32_t nbefore[TERP_NSYMBOLS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];

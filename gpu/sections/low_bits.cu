@@ -448,7 +448,7 @@ __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
 {
-    __shared__ struct block_scan<unsigned long long, PLACE_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, PLACE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const struct low_bits_view view = low_bits_of(batch);
 

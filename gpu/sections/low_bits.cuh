@@ -162,7 +162,7 @@ struct low_sizes {
 template <unsigned NTHREADS, typename F, typename G>
 static __device__ __forceinline__ struct low_sizes
 place_low_tiles(const struct low_bits_view &view,
-                struct block_scan<unsigned long long, NTHREADS> &s_scan,
+                block_scan<unsigned long long, NTHREADS> &s_scan,
                 const F &kind_of, const G &load)
 {
     struct low_sizes sizes = {0, 0};

@@ -32,7 +32,7 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 {
-    __shared__ struct block_scan<unsigned long long, SUM_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, SUM_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
 

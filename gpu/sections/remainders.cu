@@ -27,7 +27,7 @@ has_remainders(const struct cuda_chunk &chunk)
 
 /* The arrays of the block's chunk. T is the type of its values. */
 template <typename T> struct remainders_view {
-    struct lossless_quants<T> k;
+    lossless_quants<T> k;
     const uint32_t *mask;
     const T *values;          /* encode */
     const word_of<T> *quants; /* decode */
@@ -37,8 +37,9 @@ template <typename T> struct remainders_view {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct remainders_view<T>
-remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ remainders_view<T>
+remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
     return {quants_of_model<T>(chunk),
             lossless_mask(batch, chunk),
             (const T *)chunk.src,
@@ -51,7 +52,7 @@ remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
 /* The word of a value (encode), or of an integer. */
 template <typename T, bool decode>
 static __device__ __forceinline__ word_of<T>
-word_at(const struct remainders_view<T> &view, uint64_t at)
+word_at(const remainders_view<T> &view, uint64_t at)
 {
     return decode ? view.quants[at] + view.center : bits_of(view.values[at]);
 }
@@ -59,7 +60,7 @@ word_at(const struct remainders_view<T> &view, uint64_t at)
 /* The bits of the remainder of such a word. */
 template <typename T, bool decode>
 static __device__ __forceinline__ int
-nbits_of_word(word_of<T> word, const struct lossless_quants<T> &k)
+nbits_of_word(word_of<T> word, const lossless_quants<T> &k)
 {
     return decode ? nbits_of_remainder<T>((int_of<T>)word, k)
                   : (int)nbits_of_values_remainder(value_of_bits(word), k);
@@ -76,7 +77,7 @@ __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
 
     if (!has_remainders(chunk))
         return;
-    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    const remainders_view<T> view = remainders_of<T>(batch, chunk);
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
         unsigned sum = 0;
 #pragma unroll
@@ -125,7 +126,7 @@ template <bool decode>
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
 {
-    __shared__ struct block_scan<unsigned long long, SUM_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, SUM_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 
@@ -156,7 +157,7 @@ template <typename T> struct tile_shared {
 /* Where point k * NTHREADS + threadIdx.x of the tile is in shared memory. */
 template <typename T>
 static __device__ __forceinline__ word_of<T> *
-point_of_warp(struct tile_shared<T> *s, unsigned k)
+point_of_warp(tile_shared<T> *s, unsigned k)
 {
     const unsigned point = k * NTHREADS + threadIdx.x;
 
@@ -167,7 +168,7 @@ point_of_warp(struct tile_shared<T> *s, unsigned k)
  * behind the array. `special`: a bit for each point of the thread. */
 template <typename T, bool decode>
 static __device__ __forceinline__ int
-nbits_of_point(const struct remainders_view<T> &view, uint64_t tile, unsigned k,
+nbits_of_point(const remainders_view<T> &view, uint64_t tile, unsigned k,
                uint32_t special, word_of<T> word)
 {
     const uint64_t at =
@@ -189,8 +190,8 @@ struct thread_points {
  * Begins and ends with a barrier. */
 template <typename T, bool decode>
 static __device__ __forceinline__ struct thread_points
-load_points(const struct remainders_view<T> &view, uint64_t tile,
-            struct tile_shared<T> *s, word_of<T> own[NPOINTS])
+load_points(const remainders_view<T> &view, uint64_t tile, tile_shared<T> *s,
+            word_of<T> own[NPOINTS])
 {
     const uint64_t begin = tile * TERP_REMAINDERS_NVALUES;
     const uint64_t first = begin + threadIdx.x * NPOINTS;
@@ -250,8 +251,7 @@ pack_bits(struct bit_packer *packer, uint32_t number, int nbits)
  * ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ unsigned
-pack_tile(const struct remainders_view<T> &view, uint64_t tile,
-          struct tile_shared<T> *s)
+pack_tile(const remainders_view<T> &view, uint64_t tile, tile_shared<T> *s)
 {
     word_of<T> own[NPOINTS];
     const struct thread_points points =
@@ -287,12 +287,12 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS, 4) write_remainders(const struct cuda_batch batch)
 {
-    __shared__ struct tile_shared<T> s;
+    __shared__ tile_shared<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk) || chunk.specials_end >= batch.raw_nbytes)
         return;
-    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    const remainders_view<T> view = remainders_of<T>(batch, chunk);
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.remainders_at;
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
         const unsigned nbytes = pack_tile(view, tile, &s);
@@ -308,12 +308,12 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS, 4) place_remainders(const struct cuda_batch batch)
 {
-    __shared__ struct tile_shared<T> s;
+    __shared__ tile_shared<T> s;
     const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk))
         return;
-    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    const remainders_view<T> view = remainders_of<T>(batch, chunk);
     const uint8_t *src = (const uint8_t *)chunk.src;
     T *values = (T *)chunk.dst;
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {

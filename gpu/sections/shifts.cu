@@ -25,8 +25,9 @@ template <typename T> struct shifts_view {
 };
 
 template <typename T>
-static __device__ __forceinline__ struct shifts_view<T>
-shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+static __device__ __forceinline__ shifts_view<T>
+shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
     const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
 
     return {region<word_of<T>>(batch, batch.at.differences),
@@ -37,7 +38,7 @@ shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
 
 template <typename T>
 static __device__ __forceinline__ int_of<T>
-difference_at(const struct shifts_view<T> &view, uint64_t rank)
+difference_at(const shifts_view<T> &view, uint64_t rank)
 {
     return (int_of<T>)view.differences[rank];
 }
@@ -64,7 +65,7 @@ zeros_pay(const struct cuda_chunk &chunk, uint64_t ngroups, int value_nbytes)
  * calls it; the shared arrays are the warp's own. */
 template <typename T>
 static __device__ __forceinline__ struct shift_group
-measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
+measure_group(const shifts_view<T> &view, uint64_t group, bool has_zeros,
               unsigned escape_nbytes, unsigned s_counts[TERP_NWIDTHS],
               uint16_t s_short[TERP_NWIDTHS])
 {
@@ -116,7 +117,7 @@ __launch_bounds__(NTHREADS)
 
     if (!chunk_is_lossless(chunk))
         return;
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const shifts_view<T> view = shifts_of<T>(batch, chunk);
     if (without_zeros &&
         (chunk.zeros_saved == 0 || zeros_pay(chunk, view.ngroups, sizeof(T))))
         return;
@@ -211,7 +212,7 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
 
     if (!chunk_is_lossless(chunk))
         return;
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const shifts_view<T> view = shifts_of<T>(batch, chunk);
     uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     unsigned long long *ranges =
         region<unsigned long long>(batch, batch.at.ranges);
@@ -247,7 +248,7 @@ __launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
 
     if (!chunk_is_lossless(chunk))
         return;
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const shifts_view<T> view = shifts_of<T>(batch, chunk);
     for (uint64_t span = warp_of_chunk<NWARPS>();
          span < shift_nspans(view.ngroups); span += warps_of_chunk<NWARPS>()) {
         const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
@@ -265,12 +266,12 @@ template <typename T>
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
 {
-    __shared__ struct block_scan<unsigned long long, PLACE_NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, PLACE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (__syncthreads_or(!chunk_is_lossless(chunk)))
         return;
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const shifts_view<T> view = shifts_of<T>(batch, chunk);
     const bool has_shifts = chunk.has_shifts;
     const bool has_zeros = zeros_pay(chunk, view.ngroups, sizeof(T));
     const uint64_t nbytes =
@@ -331,8 +332,8 @@ word_of_numbers(const W numbers[TERP_SHIFT_GROUP_NVALUES], unsigned n,
  * codes. `s` is the warp's own. */
 template <typename T>
 static __device__ __forceinline__ void
-write_group(const struct shifts_view<T> &view, uint64_t g, uint8_t *numbers,
-            struct packed_group<T> *s)
+write_group(const shifts_view<T> &view, uint64_t g, uint8_t *numbers,
+            packed_group<T> *s)
 {
     const struct shift_group group = shift_group_of(view.groups[g]);
     const unsigned shift = (unsigned)group.shift;
@@ -372,14 +373,14 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
 {
-    __shared__ struct packed_group<T> s_groups[NWARPS];
+    __shared__ packed_group<T> s_groups[NWARPS];
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const int width = terp_shift_nbits(sizeof(T));
     uint8_t *dst = (uint8_t *)chunk.dst;
 
     if (!chunk_is_lossless(chunk) || chunk.specials_end >= batch.raw_nbytes)
         return;
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const shifts_view<T> view = shifts_of<T>(batch, chunk);
     uint8_t *zeros_at =
         dst + chunk.shift_numbers_at +
         (chunk.has_shifts ? packed_nbytes(view.ngroups, width) : 0);

@@ -88,7 +88,7 @@ place_shift_span(uint64_t nvalid, uint64_t span, uint64_t word,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 place_shift_spans(uint64_t ngroups, uint64_t *spans,
-                  struct block_scan<unsigned long long, NTHREADS> &s_scan)
+                  block_scan<unsigned long long, NTHREADS> &s_scan)
 {
     return sum_numbers<NTHREADS>(
         shift_nspans(ngroups), s_scan, [&](uint64_t i) { return spans[i]; },

@@ -51,7 +51,7 @@ note_color(struct cuda_specials &specials, const T *src, word_of<T> color,
 template <typename T>
 static __device__ void
 note_colors(struct cuda_specials &specials, const T *src, uint64_t row,
-            unsigned begins, word_of<T> bits, struct warp_colors<T> &colors)
+            unsigned begins, word_of<T> bits, warp_colors<T> &colors)
 {
     const unsigned lane = threadIdx.x % 32;
 
@@ -78,7 +78,7 @@ note_colors(struct cuda_specials &specials, const T *src, uint64_t row,
 template <typename T>
 static __device__ __forceinline__ unsigned
 find_runs(struct cuda_specials &specials, const T *src, uint64_t first,
-          unsigned word, bool special_before, struct warp_colors<T> &colors)
+          unsigned word, bool special_before, warp_colors<T> &colors)
 {
     const unsigned lane = threadIdx.x % 32;
     unsigned run_word = 0;
@@ -161,7 +161,7 @@ template <typename T, typename C>
 static __device__ __forceinline__ unsigned long long
 find_by_warp(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              const struct specials_scratch &scratch, uint64_t first,
-             const fill_words<C> &fills, struct warp_colors<T> &colors)
+             const fill_words<C> &fills, warp_colors<T> &colors)
 {
     const unsigned lane = threadIdx.x % 32;
     const unsigned n = (unsigned)min_u64(FIND_NVALUES, batch.nvalues - first);
@@ -215,7 +215,7 @@ template <typename T, typename C>
 static __device__ void
 find_in_segment(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                 const struct specials_scratch &scratch, uint64_t segment,
-                struct warp_colors<T> &colors)
+                warp_colors<T> &colors)
 {
     __shared__ unsigned long long s_counts;
     const fill_words<C> fills = fills_of<C>(chunk);

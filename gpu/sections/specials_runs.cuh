@@ -83,8 +83,7 @@ specials_first_batch(const struct specials_view &view)
 static __device__ inline unsigned long long
 specials_sums_before(unsigned long long (&numbers)[SPECIALS_READ_NRUNS])
 {
-    __shared__ struct block_scan<unsigned long long, SPECIALS_READ_NTHREADS>
-        s_scan;
+    __shared__ block_scan<unsigned long long, SPECIALS_READ_NTHREADS> s_scan;
     unsigned long long own = 0, all;
 
     for (int i = 0; i < SPECIALS_READ_NRUNS; i++)

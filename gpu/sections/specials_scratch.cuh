@@ -113,8 +113,7 @@ template <typename N>
 static __device__ uint64_t
 sum_up_numbers(N *numbers, uint64_t n, uint64_t first)
 {
-    __shared__ struct block_scan<unsigned long long, SPECIALS_WRITE_NTHREADS>
-        s_scan;
+    __shared__ block_scan<unsigned long long, SPECIALS_WRITE_NTHREADS> s_scan;
 
     __syncthreads();
     return first + sum_numbers<SPECIALS_WRITE_NTHREADS>(

@@ -495,8 +495,7 @@ __launch_bounds__(SPECIALS_WRITE_NTHREADS, WRITE_MIN_NBLOCKS)
     struct cuda_chunk &chunk = begin_chunk(batch);
     __shared__ struct specials_scratch s_scratch;
     __shared__ struct share s_share;
-    struct warp_colors<T> colors = {
-    };
+    warp_colors<T> colors = {};
 
     if (!is_ready(chunk)) {
         if (blockIdx.x == 0 && threadIdx.x == 0 && chunk.status == TERP_OK)

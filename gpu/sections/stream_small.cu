@@ -43,7 +43,7 @@ static_assert(TERP_NSYMBOLS + TERP_NENTRIES + 64 * SMALL_NTILES <=
 
 struct small_shared {
     struct cuda_chunk chunk;
-    struct checksum_shared<SMALL_NTHREADS> checksum;
+    checksum_shared<SMALL_NTHREADS> checksum;
     alignas(8) struct cuda_partition partition[CUDA_SMALL_CHUNK_NPARTITIONS];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];

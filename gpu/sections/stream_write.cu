@@ -70,7 +70,7 @@ static_assert(SHARED_MAP_NBYTES / 512 <= TERP_BITMAP_STORED_NBYTES,
               "SHARED_TOWER_NWORDS must count all levels of a map.");
 
 struct head_shared {
-    struct block_scan<unsigned, HEAD_NTHREADS> scan;
+    block_scan<unsigned, HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint8_t number[TERP_NENTRIES];      /* of an entry among those in use */

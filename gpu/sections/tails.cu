@@ -73,7 +73,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
 {
-    __shared__ struct block_scan<unsigned long long, NTHREADS> s_scan;
+    __shared__ block_scan<unsigned long long, NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const struct tails_view view = tails_of(batch);
     const uint64_t ngroups = terp_low_ngroups(batch.nvalues);

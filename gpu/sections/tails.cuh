@@ -31,7 +31,7 @@ group_nbytes_of(const struct tails_view &view, uint64_t group)
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 place_tail_tiles(const struct tails_view &view,
-                 struct block_scan<unsigned long long, NTHREADS> &s_scan)
+                 block_scan<unsigned long long, NTHREADS> &s_scan)
 {
     const uint64_t ngroups = terp_low_ngroups(view.nvalues);
     unsigned long long end = 0;

@@ -24,7 +24,7 @@ template <typename Word> struct decoding_memory {
             16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
         alignas(16) Word integers[NALL_ROWS * row_stride<Word>];
     };
-    struct block_scan<int, SPEED_NTHREADS> scan;
+    block_scan<int, SPEED_NTHREADS> scan;
     unsigned long long sums[SPEED_NTHREADS / 32];
     Word ends[TERP_SPEED_NSLABS][SPEED_NCOLUMNS];
     struct terp_speed_box box;
@@ -267,8 +267,7 @@ template <typename Word>
 static __device__ __noinline__ bool
 place_exceptions(const struct speed_job &job, const struct speed_stream &stream,
                  const struct terp_speed_box box, int nlisted,
-                 const uint8_t *at,
-                 struct block_scan<int, SPEED_NTHREADS> &scan)
+                 const uint8_t *at, block_scan<int, SPEED_NTHREADS> &scan)
 {
     const int s = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
@@ -331,7 +330,7 @@ template <typename Word, bool IS_PLAIN>
 static __device__ __forceinline__ bool
 decode_tile(const struct speed_job &job, const struct speed_stream &stream,
             const struct coded_tile &tile, const struct terp_speed_box &box,
-            struct decoding_memory<Word> &mem)
+            decoding_memory<Word> &mem)
 {
     const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
@@ -507,7 +506,7 @@ static __global__ void
 __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     decode_tiles(const __grid_constant__ struct speed_job job)
 {
-    __shared__ struct decoding_memory<Word> mem;
+    __shared__ decoding_memory<Word> mem;
 
     begin_kernel();
     const struct speed_stream stream =

@@ -7,7 +7,7 @@
  * its bytes. */
 template <typename Word> struct encoding_memory {
     alignas(16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
-    struct block_scan<int, SPEED_NTHREADS> scan, exceptions_scan;
+    block_scan<int, SPEED_NTHREADS> scan, exceptions_scan;
     unsigned long long sums[SPEED_NTHREADS / 32];
     unsigned long long place;
     Word base, other;
@@ -26,7 +26,7 @@ template <typename Word> struct encoding_memory {
 template <typename Word> struct tile_at_work {
     const struct speed_job &job;
     const struct speed_numbers &numbers;
-    struct encoding_memory<Word> &s;
+    encoding_memory<Word> &s;
     const struct terp_speed_box &box; /* s.box */
     const uint8_t *column; /* the first value of the thread's group */
     uint64_t row_nbytes;
@@ -36,9 +36,10 @@ template <typename Word> struct tile_at_work {
 /* Returns the tile of the block. Functions that are not inlined call this,
  * because a tile as their argument would go through local memory. */
 template <typename Word>
-static __device__ __forceinline__ struct tile_at_work<Word>
+static __device__ __forceinline__ tile_at_work<Word>
 tile_of_block(const struct speed_job &job, const struct speed_chunk &chunk,
-              struct encoding_memory<Word> &s) {
+              encoding_memory<Word> &s)
+{
     const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
     const uint64_t value_nbytes = (uint64_t)job.value_nbytes;
@@ -50,13 +51,13 @@ tile_of_block(const struct speed_job &job, const struct speed_chunk &chunk,
             (const uint8_t *)chunk.src +
                 (s.box.first + (uint64_t)slab * s.box.slab + (uint64_t)x) *
                     value_nbytes,
-            s.box.row *value_nbytes,
+            s.box.row * value_nbytes,
             speed_group_nrows(s.box, slab, x)};
 }
 
 template <typename Word>
 static __device__ __forceinline__ Word
-bits_at(const struct tile_at_work<Word> &it, int r)
+bits_at(const tile_at_work<Word> &it, int r)
 {
     return speed_value_bits<Word>(it.job,
                                   it.column + (uint64_t)r * it.row_nbytes);
@@ -65,7 +66,7 @@ bits_at(const struct tile_at_work<Word> &it, int r)
 /* The thread's group in shared memory. */
 template <typename Word>
 static __device__ __forceinline__ Word *
-shared_group(const struct tile_at_work<Word> &it)
+shared_group(const tile_at_work<Word> &it)
 {
     return (Word *)it.s.bytes +
            threadIdx.x / SPEED_NCOLUMNS * TERP_SPEED_SLAB_NVALUES +
@@ -79,9 +80,9 @@ shared_group(const struct tile_at_work<Word> &it)
 template <typename Word>
 static __device__ __noinline__ void
 take_bits(const struct speed_job &job, const struct speed_chunk &chunk,
-          struct encoding_memory<Word> &s)
+          encoding_memory<Word> &s)
 {
-    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
+    const tile_at_work<Word> it = tile_of_block(job, chunk, s);
     Word *group = shared_group(it);
 
     for (int r = 0; r < SPEED_NROWS; r++)
@@ -125,9 +126,9 @@ note_first(unsigned *s_first, unsigned rows)
 template <typename Word, bool IS_PLAIN, int NUNROLLED = IS_PLAIN ? 8 : 1>
 static __device__ __noinline__ int
 take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
-                struct encoding_memory<Word> &s)
+                encoding_memory<Word> &s)
 {
-    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
+    const tile_at_work<Word> it = tile_of_block(job, chunk, s);
     const int nlevels =
         terp_speed_has_float_steps(it.job.type) ? TERP_SPEED_NLEVELS : 1;
     const unsigned rows = (1u << it.nrows) - 1;
@@ -213,7 +214,7 @@ take_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
 /* The bytes that exceptions add to a tile. */
 template <typename Word>
 static __device__ __forceinline__ int
-exceptions_nbytes(const struct tile_at_work<Word> &it)
+exceptions_nbytes(const tile_at_work<Word> &it)
 {
     const int nlisted = it.s.all & EXCEPTIONS_NLISTED;
     const int nmixed = it.s.all >> EXCEPTIONS_MIXED_SHIFT;
@@ -233,9 +234,9 @@ put_bytes(uint8_t *s_at, uint64_t value, int nbytes)
 template <typename Word>
 static __device__ __noinline__ void
 write_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
-                 struct encoding_memory<Word> &memory, int nbytes)
+                 encoding_memory<Word> &memory, int nbytes)
 {
-    const struct tile_at_work<Word> it = tile_of_block(job, chunk, memory);
+    const tile_at_work<Word> it = tile_of_block(job, chunk, memory);
     uint8_t *bytes = it.s.bytes;
     const int s = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
@@ -456,7 +457,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     typedef speed_word<Word> of;
     typedef typename of::real real;
     typedef typename of::integer integer;
-    __shared__ struct encoding_memory<Word> s;
+    __shared__ encoding_memory<Word> s;
 
     begin_kernel();
     const struct speed_chunk &chunk =
@@ -471,7 +472,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
     const unsigned tile = s.tile;
     const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
               x = (int)threadIdx.x % SPEED_NCOLUMNS;
-    const struct tile_at_work<Word> it = tile_of_block(job, chunk, s);
+    const tile_at_work<Word> it = tile_of_block(job, chunk, s);
     const bool has_steps = chunk.numbers.kind == TERP_SPEED_STEPS;
     /* the same in all threads */
     const bool is_whole = it.box.shape == TERP_SPEED_VOLUME &&
