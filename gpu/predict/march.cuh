@@ -473,14 +473,15 @@ escape_both(march_shared<T> *s_block, struct cuda_chunk *d_chunk,
 /* The constants of a kind of spline. march_tile inherits from one of these
  * structs.
  *
- * below, above: cubes before and after a tile along x and y that its points
- * read. odd_lag: how many planes the points with odd z are behind the even
- * ones. coarse_lead: how many planes ahead of the even ones coarse points are
- * read. nseen: how many classes are in shared memory. odd_x_far: whether points
- * with odd x are read by other rows than the neighbouring ones. batch_nz:
- * planes of a segment in batches of several chunks. This struct is for the
- * cubic spline: */
+ * blended: points are fully blended. below, above: cubes before and after a
+ * tile along x and y that its points read. odd_lag: how many planes the points
+ * with odd z are behind the even ones. coarse_lead: how many planes ahead of
+ * the even ones coarse points are read. nseen: how many classes are in shared
+ * memory. odd_x_far: whether points with odd x are read by other rows than the
+ * neighbouring ones. batch_nz: planes of a segment in batches of several
+ * chunks. This struct is for the cubic spline: */
 struct march_cubic {
+    static constexpr bool blended = false;
     static constexpr int below = SPLINE_LEFT, above = SPLINE_RIGHT;
     static constexpr int odd_lag = above, coarse_lead = 0;
     static constexpr int nseen = 6;
@@ -1032,6 +1033,71 @@ fetch_next(const struct march_work &work, const level_view<T> &view,
     place->coarse += work.plane_ncubes;
     *stage = *stage + 1 == tile::nstages ? 0 : *stage + 1;
     (*next)++;
+}
+
+/* Returns how far the points of a thread's cubes reach along x and y. Threads
+ * without cubes take points inside, whose values are not used. */
+template <typename tile, enum terp_spline spline>
+static __device__ __forceinline__ struct march_reach
+march_reach_of(const struct march_work &work, const struct march_thread &thread)
+{
+    const unsigned inside = reach_inside<spline>();
+    struct march_reach reach = {{inside, inside}, inside, inside};
+
+    if (thread.exists && thread.in_tile_x)
+        for (int i = 0; i < MARCH_WIDTH; i++)
+            if (has_point<tile, MARCH_ODD_X>(work, thread, i))
+                reach.x[i] =
+                    march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+    if (thread.exists && thread.in_tile_y)
+        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    return reach;
+}
+
+/* Runs the steps of a block from plane `first` on, for the cubes of a segment
+ * along z from `begin` to `end`. place: the addresses of the first step.
+ * make_points(m, in, fine) makes a thread's points of a step; `fine` is its
+ * even row in the output. */
+template <typename tile, typename T, typename Make>
+static __device__ __forceinline__ void
+march_steps(const struct march_work &work, const level_view<T> &view,
+            march_shared<T> *s_block, const struct march_thread &thread,
+            const struct march_reach &reach, march_place<T> place, int first,
+            int begin, int end, const Make &make_points)
+{
+    const int odd_end = tile::ragged ? min(end, work.odd_nz) : end;
+    const int last = odd_end + tile::odd_lag;
+    unsigned stage = 0, to_fetch = 0;
+    int next = first;
+
+    for (int i = 0; i + 1 < tile::nstages; i++)
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
+                         &place);
+#pragma unroll 1
+    for (int z = first; z < last; z++) {
+        const int odd_z = z - tile::odd_lag;
+        const bool has_odd = odd_z >= begin;
+        const struct march_step step = {z,
+                                        odd_z,
+                                        z < work.nz,
+                                        has_odd,
+                                        thread.owns && z >= begin && z < end,
+                                        thread.owns && has_odd};
+        const march_input<T> in = march_input_of<tile, T>(stage);
+        march<T> m = {work, view, s_block, thread, reach, step, NULL, NULL, 0};
+
+        wait_async_but<tile::nstages - 2>();
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
+                         &place);
+        m.split = place.split >> MARCH_NCLASSES * (tile::nstages - 1);
+        if (!tile::decode && !tile::ragged) {
+            m.even_symbols = symbols_at<tile>(work, view, thread, z);
+            m.odd_symbols = symbols_at<tile>(work, view, thread, odd_z);
+        }
+        make_points(m, in, place.fine);
+        stage = stage + 1 == tile::nstages ? 0 : stage + 1;
+        place.fine += 2 * (int64_t)work.fine_plane;
+    }
 }
 
 /* ---- launch ---- */

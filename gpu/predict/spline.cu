@@ -343,15 +343,10 @@ launch_marches(const struct cuda_batch *batch, int l, cudaStream_t stream)
 
     if (err == cudaSuccess)
         err = launch_march_linear<T, decode>(batch, l, stream);
-    if (err == cudaSuccess && shape_is_even(batch->h_layout, l)) {
-        if (has_small_planes(batch, l)) {
-            err = launch_march_small<decode>(batch, l, stream);
-        } else {
-            err = launch_march<T, decode>(batch, l, stream);
-            if (err == cudaSuccess)
-                err = launch_march_blended<T, decode>(batch, l, stream);
-        }
-    }
+    if (err == cudaSuccess && shape_is_even(batch->h_layout, l))
+        err = has_small_planes(batch, l)
+                  ? launch_march_small<decode>(batch, l, stream)
+                  : launch_march<T, decode>(batch, l, stream);
     return err == cudaSuccess ? launch_march_last<T, decode>(batch, l, stream)
                               : err;
 }

@@ -1,14 +1,15 @@
 /* Marches through a level of a cubic, natural or long spline whose points are
  * averages over all their odd dimensions; most smooth chunks have such a finest
  * level. gpu/predict/march.cuh explains marching. Points with odd z are made
- * when the even planes above them exist. */
+ * when the even planes above them exist. The kernel also marches by fully
+ * blended long splines (gpu/predict/spline_march_blended.cuh). */
 #pragma once
 
-#include "gpu/predict/march.cuh"
-#include "gpu/predict/spline_long.cuh"
+#include "gpu/predict/spline_march_blended.cuh"
 
 /* The constants of a long spline, see march_cubic. */
 struct march_far {
+    static constexpr bool blended = false;
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = above, coarse_lead = 0;
     static constexpr int nseen = 6;
@@ -225,21 +226,12 @@ march_along_z(const struct march_work &work, const level_view<T> &view,
               march_shared<T> *s_block, const struct march_thread &thread,
               int begin, int end)
 {
-    const int first = max(begin - tile::below, 0);
-    const int odd_end = tile::ragged ? min(end, work.odd_nz) : end;
-    const int last = odd_end + tile::odd_lag;
     const unsigned inside = reach_inside<spline>();
+    const int first = max(begin - tile::below, 0);
     both<T> *s = dynamic_shared<both<T>>() + thread.seen_at;
-    march_place<T> place = march_place_of<tile>(work, view, thread, first);
-    /* Threads without cubes take points inside, whose values are not used. */
-    struct march_reach reach = {{inside, inside}, inside, inside};
-    if (thread.exists && thread.in_tile_x)
-        for (int i = 0; i < MARCH_WIDTH; i++)
-            if (has_point<tile, MARCH_ODD_X>(work, thread, i))
-                reach.x[i] =
-                    march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
-    if (thread.exists && thread.in_tile_y)
-        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    const march_place<T> place =
+        march_place_of<tile>(work, view, thread, first);
+    struct march_reach reach = march_reach_of<tile, spline>(work, thread);
     const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
                                                          reach.x[1] != inside);
     const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
@@ -252,49 +244,24 @@ march_along_z(const struct march_work &work, const level_view<T> &view,
     const bool take_x = is_long ? tile::whole : border_x;
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
     both<T> old[tile::npoints - 1][4] = {};
-    unsigned stage = 0, to_fetch = 0;
-    int next = first;
 
-    for (int i = 0; i + 1 < tile::nstages; i++)
-        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
-                         &place);
-#pragma unroll 1
-    for (int z = first; z < last; z++) {
-        const int odd_z = z - tile::odd_lag;
-        const bool has_odd = odd_z >= begin;
-        const struct march_step step = {z,
-                                        odd_z,
-                                        z < work.nz,
-                                        has_odd,
-                                        thread.owns && z >= begin && z < end,
-                                        thread.owns && has_odd};
-        const march_input<T> in = march_input_of<tile, T>(stage);
-        march<T> m = {work, view, s_block, thread, reach, step, NULL, NULL, 0};
-
-        wait_async_but<tile::nstages - 2>();
-        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
-                         &place);
-        m.split = place.split >> MARCH_NCLASSES * (tile::nstages - 1);
-        if (!tile::decode && !tile::ragged) {
-            m.even_symbols = symbols_at<tile>(work, view, thread, z);
-            m.odd_symbols = symbols_at<tile>(work, view, thread, odd_z);
-        }
-        bool any = any_border || !step.has_even || !has_odd ||
-                   !is_inside<tile>(odd_z, work.nz);
-        if (escapes)
-            any |= warp_has_escapes<tile>(in);
-        if (any) {
-            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
-            make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
-                                                      place.fine);
-        } else if (take_x) {
-            make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
-        } else {
-            make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);
-        }
-        stage = stage + 1 == tile::nstages ? 0 : stage + 1;
-        place.fine += 2 * (int64_t)work.fine_plane;
-    }
+    march_steps<tile>(
+        work, view, s_block, thread, reach, place, first, begin, end,
+        [&](const march<T> &m, const march_input<T> &in, T *fine) {
+            bool any = any_border || !m.step.has_even || !m.step.has_odd ||
+                       !is_inside<tile>(m.step.odd_z, work.nz);
+            if (escapes)
+                any |= warp_has_escapes<tile>(in);
+            if (any) {
+                reach.z =
+                    march_reach_at<spline>((uint32_t)m.step.odd_z, work.nz);
+                make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s, fine);
+            } else if (take_x) {
+                make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, fine);
+            } else {
+                make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, fine);
+            }
+        });
 }
 
 /* Does the work of a block whose chunk has the plan. `shape` holds the work
@@ -309,9 +276,15 @@ march_block(const struct cuda_batch &batch, const struct march_work &shape,
     const struct march_part part =
         begin_march<tile>(batch, l, &work, &view, s_block);
 
-    march_along_z<tile, spline>(work, view, s_block,
-                                march_thread_of<tile>(work, part.x, part.y),
-                                part.begin, part.end);
+    const struct march_thread thread =
+        march_thread_of<tile>(work, part.x, part.y);
+
+    if constexpr (tile::blended)
+        march_blended_along_z<tile>(work, view, s_block, thread, part.begin,
+                                    part.end);
+    else
+        march_along_z<tile, spline>(work, view, s_block, thread, part.begin,
+                                    part.end);
 }
 
 /* Grid: x = tiles along x, then y, then segments, then bricks; y = chunks.
@@ -327,9 +300,10 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
 {
     __shared__ march_shared<T> s_block;
     const struct cuda_chunk &state = begin_chunk(batch);
-    if (!chunk_applies(state) || !plan_marches<T>(state, l) ||
-        !values_are_even<tile::decode>(state) ||
-        state.model.plan[l].spline != spline)
+    if (!chunk_applies(state) || !values_are_even<tile::decode>(state) ||
+        !(tile::blended ? plan_marches_blended(state, l)
+                        : plan_marches<T>(state, l) &&
+                              state.model.plan[l].spline == spline))
         return;
     march_block<tile, spline>(batch, shape, l, &s_block);
 }
@@ -345,6 +319,13 @@ launch_march_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
                          tile::nthreads, tile::shared_nbytes, work, l);
 }
 
+/* The most cubes along y for which blended tiles of 32 x 32 cubes are used,
+ * which suit chunks of 64^3. Taller planes use tiles of 32 x 24, which keep a
+ * multiprocessor busiest. */
+#define BLENDED_SMALL_NY 64
+template <typename T, bool decode, int ny>
+using blended_tile = march_tile<T, decode, march_blended, 32, ny, 2, 1>;
+
 template <typename T, bool decode>
 static cudaError_t
 launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
@@ -352,16 +333,27 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
     typedef march_tile<T, decode, march_cubic, 32, 16, decode ? 3 : 2,
                        sizeof(T) == 4 ? 2 : 1>
         tile;
+    constexpr enum terp_spline LONG = TERP_SPLINE_LONG;
 
     cudaError_t error =
         launch_march_by<T, tile, TERP_SPLINE_CUBIC>(batch, l, stream);
     if (error == cudaSuccess)
         error = launch_march_by<T, tile, TERP_SPLINE_NATURAL>(batch, l, stream);
-    if constexpr (sizeof(T) == 4) {
-        typedef march_tile<T, decode, march_far, 32, 16, 2, 1> far_tile;
+    if constexpr (sizeof(T) == 8) {
+        typedef blended_tile<T, decode, 16> blended;
+        return error == cudaSuccess
+                   ? launch_march_by<T, blended, LONG>(batch, l, stream)
+                   : error;
+    } else {
+        typedef march_tile<T, decode, march_far, 32, 16, 2, 1> far;
+        typedef blended_tile<T, decode, 32> small;
+        typedef blended_tile<T, decode, 24> large;
         if (error == cudaSuccess)
-            error = launch_march_by<T, far_tile, TERP_SPLINE_LONG>(batch, l,
-                                                                   stream);
+            error = launch_march_by<T, far, LONG>(batch, l, stream);
+        if (error != cudaSuccess)
+            return error;
+        return batch->h_layout->level[l].neven[1] <= BLENDED_SMALL_NY
+                   ? launch_march_by<T, small, LONG>(batch, l, stream)
+                   : launch_march_by<T, large, LONG>(batch, l, stream);
     }
-    return error;
 }

@@ -16,6 +16,7 @@
 
 /* The constants of a blended long spline, see march_cubic. */
 struct march_blended {
+    static constexpr bool blended = true;
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
     static constexpr int nseen = 7;
@@ -291,105 +292,36 @@ march_blended_along_z(const struct march_work &work, const level_view<T> &view,
                       const struct march_thread &thread, int begin, int end)
 {
     constexpr enum terp_spline spline = TERP_SPLINE_LONG;
-    both<T> *s = dynamic_shared<both<T>>() + thread.seen_at;
-    march_place<T> place = march_place_of<tile>(work, view, thread, begin);
-    /* Threads without cubes take points inside, whose values are not used. */
     const unsigned all = reach_inside<spline>();
-    struct march_reach reach = {{all, all}, all, all};
-    if (thread.exists && thread.in_tile_x)
-        for (int i = 0; i < MARCH_WIDTH; i++)
-            if (has_point<tile, MARCH_ODD_X>(work, thread, i))
-                reach.x[i] =
-                    march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
-    if (thread.exists && thread.in_tile_y)
-        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    both<T> *s = dynamic_shared<both<T>>() + thread.seen_at;
+    const march_place<T> place =
+        march_place_of<tile>(work, view, thread, begin);
+    struct march_reach reach = march_reach_of<tile, spline>(work, thread);
     const bool border =
         __any_sync(FULL_WARP_MASK,
                    reach.x[0] != all || reach.x[1] != all || reach.y != all);
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
     long_planes<T> planes = {};
-    const int last = (tile::ragged ? min(end, work.odd_nz) : end) + 1;
-    unsigned stage = 0, to_fetch = 0;
-    int next = begin;
 
     load_coarse<tile>(work, thread, place.coarse, begin, &planes);
-    for (int i = 0; i + 1 < tile::nstages; i++)
-        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
-                         &place);
-#pragma unroll 1
-    for (int z = begin; z < last; z++) {
-        const int odd_z = z - tile::odd_lag;
-        const bool has_odd = odd_z >= begin;
-        const struct march_step step = {z,
-                                        odd_z,
-                                        z < work.nz,
-                                        has_odd,
-                                        thread.owns && z < end,
-                                        thread.owns && has_odd};
-        const march_input<T> in = march_input_of<tile, T>(stage);
-        march<T> m = {work, view, s_block, thread, reach, step, NULL, NULL, 0};
-
-        wait_async_but<tile::nstages - 2>();
-        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
-                         &place);
-        m.split = place.split >> MARCH_NCLASSES * (tile::nstages - 1);
-        if (!tile::decode && !tile::ragged) {
-            m.even_symbols = symbols_at<tile>(work, view, thread, z);
-            m.odd_symbols = symbols_at<tile>(work, view, thread, odd_z);
-        }
-        for (int n = 0; n + 1 < LONG_NREACHED; n++)
-            planes.coarse[n] = planes.coarse[n + 1];
-        planes.coarse[LONG_NREACHED - 1] = *in.s_coarse;
-        bool inside = !border && step.has_even && has_odd &&
-                      is_inside<tile>(odd_z, work.nz);
-        if (escapes)
-            inside = inside && !warp_has_escapes<tile>(in);
-        if (inside) {
-            make_blended_step<tile, true>(m, in, &planes, s, place.fine);
-        } else {
-            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
-            make_blended_step<tile, false>(m, in, &planes, s, place.fine);
-        }
-        stage = stage + 1 == tile::nstages ? 0 : stage + 1;
-        place.fine += 2 * (int64_t)work.fine_plane;
-    }
-}
-
-/* Does the work of a block whose chunk has the plan. `shape` holds the work
- * without its brick. */
-template <typename tile, typename T>
-static __device__ __forceinline__ void
-march_blended_block(const struct cuda_batch &batch,
-                    const struct march_work &shape, int l,
-                    march_shared<T> *s_block)
-{
-    struct march_work work = shape;
-    level_view<T> view;
-    const struct march_part part =
-        begin_march<tile>(batch, l, &work, &view, s_block);
-
-    march_blended_along_z<tile>(work, view, s_block,
-                                march_thread_of<tile>(work, part.x, part.y),
-                                part.begin, part.end);
-}
-
-/* Grid: x = tiles along x, then y, then segments, then bricks; y = chunks.
- * Block: tile::nthreads threads; each owns two cubes of every plane of the
- * segment. Dynamic shared memory: tile::shared_nbytes; points and misses that
- * are read along x or y, then input on its way. Barriers: see
- * make_blended_step. Different blocks do not wait for each other. */
-template <typename T, typename tile>
-static __global__ void
-__launch_bounds__(tile::nthreads, tile::nblocks)
-    spline_march_blended(const __grid_constant__ struct cuda_batch batch,
-                         const __grid_constant__ struct march_work shape, int l)
-{
-    __shared__ march_shared<T> s_block;
-    const struct cuda_chunk &state = begin_chunk(batch);
-    if (!chunk_applies(state) || !plan_marches_blended(state, l) ||
-        !values_are_even<tile::decode>(state))
-        return;
-    march_blended_block<tile>(batch, shape, l, &s_block);
+    march_steps<tile>(
+        work, view, s_block, thread, reach, place, begin, begin, end,
+        [&](const march<T> &m, const march_input<T> &in, T *fine) {
+            for (int n = 0; n + 1 < LONG_NREACHED; n++)
+                planes.coarse[n] = planes.coarse[n + 1];
+            planes.coarse[LONG_NREACHED - 1] = *in.s_coarse;
+            bool inside = !border && m.step.has_even && m.step.has_odd &&
+                          is_inside<tile>(m.step.odd_z, work.nz);
+            if (escapes)
+                inside = inside && !warp_has_escapes<tile>(in);
+            if (inside) {
+                make_blended_step<tile, true>(m, in, &planes, s, fine);
+            } else {
+                reach.z =
+                    march_reach_at<spline>((uint32_t)m.step.odd_z, work.nz);
+                make_blended_step<tile, false>(m, in, &planes, s, fine);
+            }
+        });
 }
 
 /* ---- points that are not blended ---- */
@@ -513,37 +445,4 @@ launch_march_last(const struct cuda_batch *batch, int l, cudaStream_t stream)
         return cudaSuccess;
     return launch_stage(batch, stream, spline_march_last<T, decode>,
                         div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
-}
-
-template <typename T, typename tile>
-static cudaError_t
-launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
-{
-    struct march_work work;
-    const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
-
-    return launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
-                         tile::nthreads, tile::shared_nbytes, work, l);
-}
-
-/* The most cubes along y for which tiles of 32 x 32 cubes are used, which suit
- * chunks of 64^3. Taller planes use tiles of 32 x 24, which keep a
- * multiprocessor busiest. */
-#define BLENDED_SMALL_NY 64
-template <typename T, bool decode>
-static cudaError_t
-launch_march_blended(const struct cuda_batch *batch, int l, cudaStream_t stream)
-{
-    if constexpr (sizeof(T) == 8)
-        return launch_blended_by<
-            T, march_tile<T, decode, march_blended, 32, 16, 2, 1>>(batch, l,
-                                                                   stream);
-    else if (batch->h_layout->level[l].neven[1] <= BLENDED_SMALL_NY)
-        return launch_blended_by<
-            T, march_tile<T, decode, march_blended, 32, 32, 2, 1>>(batch, l,
-                                                                   stream);
-    else
-        return launch_blended_by<
-            T, march_tile<T, decode, march_blended, 32, 24, 2, 1>>(batch, l,
-                                                                   stream);
 }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "gpu/predict/spline_march.cuh"
-#include "gpu/predict/spline_march_blended.cuh"
 
 /* The tiles of all kinds: 32 cubes along x, and as many along y as the threads
  * of a block have, with those around the tile. */
@@ -68,8 +67,8 @@ __launch_bounds__(ragged_tiles<T, decode>::nthreads, 1)
     if (!chunk_applies(state) || (is_even && values_are_even<decode>(state)))
         return;
     if (plan_marches_blended(state, l)) {
-        march_blended_block<typename ragged_tiles<T, decode>::blended>(
-            batch, work, l, &s_block);
+        march_block<typename ragged_tiles<T, decode>::blended,
+                    TERP_SPLINE_LONG>(batch, work, l, &s_block);
     } else if (!plan_marches<T>(state, l)) {
         return;
     } else if (spline == TERP_SPLINE_CUBIC) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "gpu/predict/spline_march.cuh"
-#include "gpu/predict/spline_march_blended.cuh"
 
 /* Cubes of a plane along x and y: a plane of 64 x 64 values. A thread has two
  * cubes, so a block has 512 threads. One block runs on a multiprocessor; two
@@ -57,7 +56,8 @@ __launch_bounds__(small_tiles<decode>::nthreads, 1)
     if (!chunk_applies(state) || !values_are_even<decode>(state))
         return;
     if (plan_marches_blended(state, l)) {
-        march_blended_block<typename tiles::blended>(batch, work, l, &s_block);
+        march_block<typename tiles::blended, TERP_SPLINE_LONG>(batch, work, l,
+                                                               &s_block);
     } else if (plan_marches<float>(state, l)) {
         const unsigned spline = state.model.plan[l].spline;
         if (spline == TERP_SPLINE_NATURAL)
