@@ -584,6 +584,9 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                : error;
 }
 
+/* The instances of a kernel for both types of coded values. */
+#define CUDA_TYPED(kernel) kernel<float>, kernel<double>
+
 /* The launches of a stage, one after another. After the first error it launches
  * nothing more and keeps the error. */
 struct stage_launches {
@@ -600,7 +603,8 @@ struct stage_launches {
                                  arguments...);
     }
 
-    /* Launches the kernel for the type of coded values. */
+    /* Launches the kernel for the type of coded values. Example:
+     * add_typed(CUDA_TYPED(sum_rows), 1, 256). */
     template <typename... Expected, typename... Actual>
     void add_typed(void (*of_float)(Expected...),
                    void (*of_double)(Expected...), uint64_t nblocks, dim3 block,

@@ -341,7 +341,7 @@ cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     if (batch->encoding.finds_domains)
-        launches.add_typed(find_domains<float>, find_domains<double>,
+        launches.add_typed(CUDA_TYPED(find_domains),
                            batch->encoding.finds_more ? 3 : 1, NTHREADS);
     return launches.error;
 }

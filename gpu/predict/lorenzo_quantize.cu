@@ -433,13 +433,11 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 
     if (batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    launches.add_typed(lorenzo_prequantize<float>, lorenzo_prequantize<double>,
-                       nblocks, LORENZO_NTHREADS);
-    launch_lines_steps(launches, lorenzo_subtract_lines<float>,
-                       lorenzo_subtract_lines<double>);
-    launches.add_typed(lorenzo_repeat<float>, lorenzo_repeat<double>, nblocks,
+    launches.add_typed(CUDA_TYPED(lorenzo_prequantize), nblocks,
                        LORENZO_NTHREADS);
-    launches.add_typed(lorenzo_symbols<float>, lorenzo_symbols<double>,
+    launch_lines_steps(launches, CUDA_TYPED(lorenzo_subtract_lines));
+    launches.add_typed(CUDA_TYPED(lorenzo_repeat), nblocks, LORENZO_NTHREADS);
+    launches.add_typed(CUDA_TYPED(lorenzo_symbols),
                        nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
                        LORENZO_NTHREADS);
     return launches.error;

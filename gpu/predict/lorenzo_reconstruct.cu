@@ -374,31 +374,26 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     if (means_dim > 0)
-        launches.add_typed(lorenzo_add_means<float>, lorenzo_add_means<double>,
+        launches.add_typed(CUDA_TYPED(lorenzo_add_means),
                            nblocks_for(batch, nblocks_of_means(layout)),
                            LORENZO_NTHREADS, means_dim);
     if (nsegments_of(layout) > 1) {
-        launches.add_typed(lorenzo_sum_segments<float>,
-                           lorenzo_sum_segments<double>, nblocks,
+        launches.add_typed(CUDA_TYPED(lorenzo_sum_segments), nblocks,
                            LORENZO_NTHREADS);
-        launches.add_typed(lorenzo_scan_segments<float>,
-                           lorenzo_scan_segments<double>,
+        launches.add_typed(CUDA_TYPED(lorenzo_scan_segments),
                            nblocks_of_rows(layout, 0), LORENZO_NTHREADS, 0);
     }
-    launches.add_typed(lorenzo_sum_rows<float>, lorenzo_sum_rows<double>,
-                       nblocks, LORENZO_NTHREADS);
+    launches.add_typed(CUDA_TYPED(lorenzo_sum_rows), nblocks, LORENZO_NTHREADS);
     for (int d = 1; d < TERP_NDIMS; d++) {
         if (layout->dims[d] == 1)
             continue;
         if (nstretches_of(*batch, layout, d) > 1) {
-            launches.add_typed(lorenzo_sum_stretches<float>,
-                               lorenzo_sum_stretches<double>,
+            launches.add_typed(CUDA_TYPED(lorenzo_sum_stretches),
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-            launches.add_typed(lorenzo_scan_segments<float>,
-                               lorenzo_scan_segments<double>,
+            launches.add_typed(CUDA_TYPED(lorenzo_scan_segments),
                                nblocks_of_rows(layout, d), LORENZO_NTHREADS, d);
         }
-        launches.add_typed(lorenzo_sum_lines<float>, lorenzo_sum_lines<double>,
+        launches.add_typed(CUDA_TYPED(lorenzo_sum_lines),
                            blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
     }
     return launches.error;

@@ -167,10 +167,9 @@ cuda_lossless_find_common(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     for (int slot = 0; slot < TERP_NFILLS; slot++) {
-        launches.add_typed(find_common<float>, find_common<double>, 1, NTHREADS,
+        launches.add_typed(CUDA_TYPED(find_common), 1, NTHREADS, slot);
+        launches.add_typed(CUDA_TYPED(scan_others), nblocks, SCAN_NTHREADS,
                            slot);
-        launches.add_typed(scan_others<float>, scan_others<double>, nblocks,
-                           SCAN_NTHREADS, slot);
     }
     return launches.error;
 }

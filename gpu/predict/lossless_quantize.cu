@@ -184,14 +184,13 @@ cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
     const struct terp_layout *layout = batch->h_layout;
     struct stage_launches launches = {batch, stream};
 
-    launches.add_typed(lossless_integers<float>, lossless_integers<double>,
+    launches.add_typed(CUDA_TYPED(lossless_integers),
                        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)),
                        NTHREADS);
     launches.add_stage(cuda_ranks_find, batch);
-    launch_lines_steps(launches, lossless_subtract_lines<float>,
-                       lossless_subtract_lines<double>);
-    launches.add_typed(
-        lossless_subtract_rows<float>, lossless_subtract_rows<double>,
-        nblocks_for(batch, nblocks_of_segments(layout)), NTHREADS);
+    launch_lines_steps(launches, CUDA_TYPED(lossless_subtract_lines));
+    launches.add_typed(CUDA_TYPED(lossless_subtract_rows),
+                       nblocks_for(batch, nblocks_of_segments(layout)),
+                       NTHREADS);
     return launches.error;
 }

@@ -149,15 +149,14 @@ sum_rows(struct stage_launches &launches, int d, unsigned launched)
     const unsigned nblocks = nblocks_for(batch, nblocks_of_segments(layout));
 
     if (nsegments_of(layout) > 1) {
-        launches.add_typed(lossless_sum_segments<float>,
-                           lossless_sum_segments<double>, nblocks,
+        launches.add_typed(CUDA_TYPED(lossless_sum_segments), nblocks,
                            LORENZO_NTHREADS, launched);
-        launches.add_typed(
-            lossless_scan_segments<float>, lossless_scan_segments<double>,
-            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, launched);
+        launches.add_typed(CUDA_TYPED(lossless_scan_segments),
+                           nblocks_of_rows(layout, d), LORENZO_NTHREADS, d,
+                           launched);
     }
-    launches.add_typed(lossless_sum_rows<float>, lossless_sum_rows<double>,
-                       nblocks, LORENZO_NTHREADS, launched);
+    launches.add_typed(CUDA_TYPED(lossless_sum_rows), nblocks, LORENZO_NTHREADS,
+                       launched);
 }
 
 /* ---- lines ---- */
@@ -270,14 +269,14 @@ sum_lines(struct stage_launches &launches, int d, unsigned launched)
     const struct terp_layout *layout = batch->h_layout;
 
     if (nstretches_of(*batch, layout, d) > 1) {
-        launches.add_typed(
-            lossless_sum_stretches<float>, lossless_sum_stretches<double>,
-            blocks_of_lines(batch, d), LORENZO_NTHREADS, d, launched);
-        launches.add_typed(
-            lossless_scan_segments<float>, lossless_scan_segments<double>,
-            nblocks_of_rows(layout, d), LORENZO_NTHREADS, d, launched);
+        launches.add_typed(CUDA_TYPED(lossless_sum_stretches),
+                           blocks_of_lines(batch, d), LORENZO_NTHREADS, d,
+                           launched);
+        launches.add_typed(CUDA_TYPED(lossless_scan_segments),
+                           nblocks_of_rows(layout, d), LORENZO_NTHREADS, d,
+                           launched);
     }
-    launches.add_typed(lossless_sum_lines<float>, lossless_sum_lines<double>,
+    launches.add_typed(CUDA_TYPED(lossless_sum_lines),
                        blocks_of_lines(batch, d), LORENZO_NTHREADS, d,
                        launched);
 }
@@ -325,7 +324,7 @@ cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
         sum(launches, d, is_cut ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
     }
     launches.add_typed(
-        lossless_restore<float>, lossless_restore<double>,
+        CUDA_TYPED(lossless_restore),
         nblocks_for(batch, div_up(batch->nvalues, LORENZO_NTHREADS)),
         LORENZO_NTHREADS);
     return launches.error;

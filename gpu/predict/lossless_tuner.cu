@@ -522,21 +522,19 @@ cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream)
     if (!terp_may_take_losslessly(batch->encoding.params.predictor,
                                   TERP_PREDICTION_LOSSLESS))
         return cudaSuccess;
-    launches.add_typed(find_steps<float>, find_steps<double>,
-                       TERP_LOSSLESS_MAX_NSTEPS, STEPS_NTHREADS);
-    launches.add_typed(weigh_steps<float>, weigh_steps<double>, nruns,
-                       SAMPLE_NTHREADS);
-    launches.add_typed(price_steps<float>, price_steps<double>, nruns,
-                       SAMPLE_NTHREADS);
+    launches.add_typed(CUDA_TYPED(find_steps), TERP_LOSSLESS_MAX_NSTEPS,
+                       STEPS_NTHREADS);
+    launches.add_typed(CUDA_TYPED(weigh_steps), nruns, SAMPLE_NTHREADS);
+    launches.add_typed(CUDA_TYPED(price_steps), nruns, SAMPLE_NTHREADS);
     launches.add_typed(
-        count_unpredictable<float>, count_unpredictable<double>,
+        CUDA_TYPED(count_unpredictable),
         nblocks_for(batch, div_up(batch->nvalues, 8 * COUNT_NTHREADS)),
         COUNT_NTHREADS);
-    launches.add_typed(weigh_choice<float>, weigh_choice<double>,
-                       2 * TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+    launches.add_typed(CUDA_TYPED(weigh_choice), 2 * TERP_LOSSLESS_MANY_NRUNS,
+                       SAMPLE_NTHREADS);
     if (may_be_splines(*batch))
-        launches.add_typed(price_choice<float>, price_choice<double>,
-                           TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+        launches.add_typed(CUDA_TYPED(price_choice), TERP_LOSSLESS_MANY_NRUNS,
+                           SAMPLE_NTHREADS);
     launches.add(choose_model, 1, WARP_NTHREADS);
     return launches.error;
 }

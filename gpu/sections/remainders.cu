@@ -352,8 +352,7 @@ cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream)
     launches.add_typed(measure_remainders<float, false>,
                        measure_remainders<double, false>, nblocks, NTHREADS);
     launches.add(place_tiles<false>, 1, SUM_NTHREADS);
-    launches.add_typed(write_remainders<float>, write_remainders<double>,
-                       nblocks, NTHREADS);
+    launches.add_typed(CUDA_TYPED(write_remainders), nblocks, NTHREADS);
     return launches.error;
 }
 
@@ -368,7 +367,6 @@ cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream)
     launches.add_typed(measure_remainders<float, true>,
                        measure_remainders<double, true>, nblocks, NTHREADS);
     launches.add(place_tiles<true>, 1, SUM_NTHREADS);
-    launches.add_typed(place_remainders<float>, place_remainders<double>,
-                       nblocks, NTHREADS);
+    launches.add_typed(CUDA_TYPED(place_remainders), nblocks, NTHREADS);
     return launches.error;
 }

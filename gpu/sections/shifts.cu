@@ -413,9 +413,9 @@ cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     for (bool without_zeros : {false, true})
-        launches.add_typed(measure_groups<float>, measure_groups<double>,
-                           nblocks_of_groups(batch), NTHREADS, without_zeros);
-    launches.add_typed(make_symbols<float>, make_symbols<double>,
+        launches.add_typed(CUDA_TYPED(measure_groups), nblocks_of_groups(batch),
+                           NTHREADS, without_zeros);
+    launches.add_typed(CUDA_TYPED(make_symbols),
                        nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
                        NTHREADS);
     return launches.error;
@@ -427,12 +427,9 @@ cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nblocks = nblocks_of_groups(batch);
     struct stage_launches launches = {batch, stream};
 
-    launches.add_typed(place_groups<float>, place_groups<double>, nblocks,
-                       NTHREADS);
-    launches.add_typed(place_spans<float>, place_spans<double>, 1,
-                       PLACE_NTHREADS);
-    launches.add_typed(write_groups<float>, write_groups<double>, nblocks,
-                       NTHREADS);
+    launches.add_typed(CUDA_TYPED(place_groups), nblocks, NTHREADS);
+    launches.add_typed(CUDA_TYPED(place_spans), 1, PLACE_NTHREADS);
+    launches.add_typed(CUDA_TYPED(write_groups), nblocks, NTHREADS);
     return launches.error;
 }
 

@@ -143,10 +143,8 @@ cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
     if (!batch->may_have_low_bits ||
         batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    launches.add_typed(measure_tails<float>, measure_tails<double>,
-                       nblocks_for(batch), NTHREADS);
-    launches.add_typed(write_tails<float>, write_tails<double>,
-                       nblocks_for(batch), NTHREADS);
+    launches.add_typed(CUDA_TYPED(measure_tails), nblocks_for(batch), NTHREADS);
+    launches.add_typed(CUDA_TYPED(write_tails), nblocks_for(batch), NTHREADS);
     return launches.error;
 }
 
