@@ -311,8 +311,6 @@ cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     const struct terp_layout *layout = batch->h_layout;
     struct stage_launches launches = {batch, stream};
 
-    if (!batch->may_be_lossless)
-        return cudaSuccess;
     for (int d = 0; d < TERP_NDIMS; d++) {
         const bool is_cut = (d == 0 ? nsegments_of(layout)
                                     : nstretches_of(*batch, layout, d)) > 1;

@@ -142,9 +142,7 @@ cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (batch->may_have_low_bits)
-        launches.add_typed(find_low_bits<float>, find_low_bits<double>, 1,
-                           NTHREADS);
+    launches.add_typed(CUDA_TYPED(find_low_bits), 1, NTHREADS);
     return launches.error;
 }
 
@@ -192,10 +190,8 @@ cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (batch->may_have_low_bits &&
-        batch->encoding.params.predictor != TERP_PREDICTOR_SPLINE)
-        launches.add_typed(find_bits_of_differences<float>,
-                           find_bits_of_differences<double>, 1,
+    if (batch->encoding.params.predictor != TERP_PREDICTOR_SPLINE)
+        launches.add_typed(CUDA_TYPED(find_bits_of_differences), 1,
                            DIFFERENCES_NTHREADS);
     return launches.error;
 }

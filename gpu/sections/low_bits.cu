@@ -472,8 +472,6 @@ __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
 cudaError_t
 cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->may_have_low_bits)
-        return cudaSuccess;
     return launch_stage(batch, stream, split_low_bits, nblocks_for(batch),
                         NTHREADS);
 }
@@ -503,10 +501,8 @@ __launch_bounds__(NTHREADS) write_sections(const struct cuda_batch batch)
 cudaError_t
 cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->may_have_low_bits
-               ? launch_stage(batch, stream, write_sections, nblocks_for(batch),
-                              NTHREADS)
-               : cudaSuccess;
+    return launch_stage(batch, stream, write_sections, nblocks_for(batch),
+                        NTHREADS);
 }
 
 /* ---- joining ---- */
@@ -647,7 +643,6 @@ __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 cudaError_t
 cuda_low_bits_join(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->may_have_low_bits ? launch_stage(batch, stream, join_low_bits,
-                                                   nblocks_for(batch), NTHREADS)
-                                    : cudaSuccess;
+    return launch_stage(batch, stream, join_low_bits, nblocks_for(batch),
+                        NTHREADS);
 }

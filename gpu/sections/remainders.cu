@@ -362,8 +362,6 @@ cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nblocks = nblocks_for(batch, batch->ntiles);
     struct stage_launches launches = {batch, stream};
 
-    if (!batch->may_be_lossless)
-        return cudaSuccess;
     launches.add_typed(measure_remainders<float, true>,
                        measure_remainders<double, true>, nblocks, NTHREADS);
     launches.add(place_tiles<true>, 1, SUM_NTHREADS);

@@ -497,9 +497,8 @@ cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (batch->may_be_lossless)
-        launches.add_typed(
-            place_shifts<float>, place_shifts<double>,
-            nblocks_for(batch, nblocks_of_segments(batch->h_layout)), NTHREADS);
+    launches.add_typed(CUDA_TYPED(place_shifts),
+                       nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                       NTHREADS);
     return launches.error;
 }

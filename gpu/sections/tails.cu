@@ -140,8 +140,7 @@ cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (!batch->may_have_low_bits ||
-        batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
+    if (batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
     launches.add_typed(CUDA_TYPED(measure_tails), nblocks_for(batch), NTHREADS);
     launches.add_typed(CUDA_TYPED(write_tails), nblocks_for(batch), NTHREADS);
@@ -188,8 +187,6 @@ cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (batch->may_have_low_bits)
-        launches.add_typed(place_tails<float>, place_tails<double>,
-                           nblocks_for(batch), NTHREADS);
+    launches.add_typed(CUDA_TYPED(place_tails), nblocks_for(batch), NTHREADS);
     return launches.error;
 }
