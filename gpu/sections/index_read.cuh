@@ -52,12 +52,6 @@ static_assert(8 + SHORT_INDEX_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
 template <unsigned NTHREADS>
 static constexpr bool is_short_index = NTHREADS == SHORT_INDEX_NTHREADS;
 
-static inline unsigned
-index_nthreads(bool is_long)
-{
-    return is_long ? LONG_INDEX_NTHREADS : SHORT_INDEX_NTHREADS;
-}
-
 /* An integer that holds two sums, each in half of its bits, so that one scan
  * adds both. half_nbits: the bits of a half. */
 template <unsigned NTHREADS>
@@ -748,14 +742,27 @@ __launch_bounds__(INDEX_TILES_NTHREADS)
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-/* Launches read_index_tiles, for batches with a long index. */
+/* Launches the kernel that reads long or short indexes of the tiles of
+ * `indexed`. Its first parameter is `batch`, and `arguments` follow. Then
+ * launches read_index_tiles if indexes are long. */
+template <typename... Expected, typename... Actual>
 static inline cudaError_t
-launch_index_tiles(const struct cuda_batch *batch, bool of_lossless,
-                   cudaStream_t stream)
+launch_index(const struct cuda_batch *batch, const struct cuda_batch *indexed,
+             bool of_lossless, cudaStream_t stream,
+             void (*of_long)(Expected...), void (*of_short)(Expected...),
+             Actual... arguments)
 {
-    return launch_stage(batch, stream, read_index_tiles,
-                        div_up(batch->npartitions, INDEX_TILES_NPARTITIONS),
-                        INDEX_TILES_NTHREADS, of_lossless);
+    const bool is_long = indexed->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
+    const cudaError_t error = launch_stage(
+        batch, stream, is_long ? of_long : of_short, 1,
+        is_long ? LONG_INDEX_NTHREADS : SHORT_INDEX_NTHREADS, arguments...);
+
+    return error == cudaSuccess && is_long
+               ? launch_stage(
+                     indexed, stream, read_index_tiles,
+                     div_up(indexed->npartitions, INDEX_TILES_NPARTITIONS),
+                     INDEX_TILES_NTHREADS, of_lossless)
+               : error;
 }
 
 /* ---- the whole index ---- */

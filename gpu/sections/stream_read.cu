@@ -633,40 +633,28 @@ __launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
 cudaError_t
 cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool is_long = batch->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
     const uint64_t nwarps =
         div_up(batch->ntiles * SHIFT_TILE_NGROUPS, SHIFT_SPAN_NGROUPS);
     struct stage_launches launches = {batch, stream};
 
-    if (!batch->may_be_lossless)
-        return cudaSuccess;
     launches.add_stage(cuda_ranks_find, batch);
     launches.add(
         unpack_shift_groups,
         min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),
         UNPACK_NTHREADS);
-    launches.add(is_long ? read_lossless_streams<LONG_INDEX_NTHREADS>
-                         : read_lossless_streams<SHORT_INDEX_NTHREADS>,
-                 1, index_nthreads(is_long));
-    return launches.error == cudaSuccess && is_long
-               ? launch_index_tiles(batch, true, stream)
+    return launches.error == cudaSuccess
+               ? launch_index(batch, batch, true, stream,
+                              read_lossless_streams<LONG_INDEX_NTHREADS>,
+                              read_lossless_streams<SHORT_INDEX_NTHREADS>)
                : launches.error;
 }
 
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool is_long = batch->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
-
-    const cudaError_t error =
-        launch_stage(batch, stream,
-                     is_long ? read_streams<LONG_INDEX_NTHREADS>
-                             : read_streams<SHORT_INDEX_NTHREADS>,
-                     1, index_nthreads(is_long));
-
-    return error == cudaSuccess && is_long
-               ? launch_index_tiles(batch, false, stream)
-               : error;
+    return launch_index(batch, batch, false, stream,
+                        read_streams<LONG_INDEX_NTHREADS>,
+                        read_streams<SHORT_INDEX_NTHREADS>);
 }
 
 /* ---- signs ---- */
@@ -725,15 +713,7 @@ cudaError_t
 cuda_signs_index_read(const struct cuda_batch *batch,
                       const struct cuda_batch *signs, cudaStream_t stream)
 {
-    const bool is_long = signs->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
-
-    const cudaError_t error =
-        launch_stage(batch, stream,
-                     is_long ? read_signs_index<LONG_INDEX_NTHREADS>
-                             : read_signs_index<SHORT_INDEX_NTHREADS>,
-                     1, index_nthreads(is_long), *signs);
-
-    return error == cudaSuccess && is_long
-               ? launch_index_tiles(signs, false, stream)
-               : error;
+    return launch_index(batch, signs, false, stream,
+                        read_signs_index<LONG_INDEX_NTHREADS>,
+                        read_signs_index<SHORT_INDEX_NTHREADS>, *signs);
 }
