@@ -84,7 +84,7 @@ flat_errors(void *arg, uint64_t lag, uint64_t set,
 
 template <typename V, typename C, enum cuda_form form>
 static void
-code_values(const struct flat_chunk *flat, C *coded)
+code_values(const struct flat_chunk *flat, void *coded)
 {
     const coder_of<V, C, form> coder(flat->found->how);
     const V *values = (const V *)flat->values;
@@ -93,30 +93,25 @@ code_values(const struct flat_chunk *flat, C *coded)
     for (int i = 0; i < TERP_NFILLS; i++)
         fills[i] = (typename value_traits<V>::WORD)flat->found->fills[i];
     for (uint64_t i = 0; i < flat->nvalues; i++)
-        coded[i] = is_special(values[i], fills) ? (C)NAN : coder(values[i]);
+        ((C *)coded)[i] =
+            is_special(values[i], fills) ? (C)NAN : coder(values[i]);
 }
 
+/* Converts a flat chunk's carrier, of type V, to coded values, with the
+ * device's arithmetic. Pointwise bounds only. */
 template <typename V>
 static void
-code_values_of(const struct flat_chunk *flat, void *coded)
+code_flat(const struct flat_chunk *flat, void *coded)
 {
-    switch (flat->found->form) {
-    case CUDA_LOG_F32:
-        code_values<V, float, CUDA_LOG_F32>(flat, (float *)coded);
-        break;
-    case CUDA_LOG_F64:
-        code_values<V, double, CUDA_LOG_F64>(flat, (double *)coded);
-        break;
-    case CUDA_FLOORED_F32:
-        code_values<V, float, CUDA_FLOORED_F32>(flat, (float *)coded);
-        break;
-    case CUDA_FLOORED_F64:
-        code_values<V, double, CUDA_FLOORED_F64>(flat, (double *)coded);
-        break;
-    default:
-        code_values<V, V, CUDA_ROUNDED>(flat, (V *)coded);
-        break;
-    }
+    const enum cuda_form form = flat->found->form;
+    auto *const code =
+        form == CUDA_LOG_F32       ? code_values<V, float, CUDA_LOG_F32>
+        : form == CUDA_LOG_F64     ? code_values<V, double, CUDA_LOG_F64>
+        : form == CUDA_FLOORED_F32 ? code_values<V, float, CUDA_FLOORED_F32>
+        : form == CUDA_FLOORED_F64 ? code_values<V, double, CUDA_FLOORED_F64>
+                                   : code_values<V, V, CUDA_ROUNDED>;
+
+    code(flat, coded);
 }
 
 /* The carrier's bits for a 16-bit float, or for an integer that is not a fill
@@ -171,17 +166,6 @@ carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
     return carried;
 }
 
-/* Converts a flat chunk's carrier to coded values, with the device's
- * arithmetic. Pointwise bounds only. */
-static void
-code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
-{
-    if (carrier == TERP_FLOAT32)
-        code_values_of<float>(flat, coded);
-    else
-        code_values_of<double>(flat, coded);
-}
-
 /* Searches a flat chunk for rows, as the CPU engine does, and sets
  * found->domain and found->verdict. The search runs on the host: it copies the
  * chunk there and converts it to coded values. */
@@ -217,8 +201,11 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
     }
     if (st == TERP_OK && cuda_form_is_pointwise(found->form)) {
         coded = terp_allocate(allocator, flat.nvalues * (wide ? 8 : 4));
-        if (coded != NULL)
-            code_flat(cuda_carrier_type(found->form, type), &flat, coded);
+        if (coded != NULL &&
+            cuda_carrier_type(found->form, type) == TERP_FLOAT32)
+            code_flat<float>(&flat, coded);
+        else if (coded != NULL)
+            code_flat<double>(&flat, coded);
         st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
         flat.values = coded;
     }

@@ -34,9 +34,9 @@ struct assembling {
 /* Whether a piece is in host memory, which kernels cannot read: a frame, or the
  * caller's values in a stored chunk. */
 static bool
-is_on_host(const struct assembling *it, const struct terp_piece *piece)
+is_on_host(const struct terp_session *session, const struct terp_piece *piece)
 {
-    return piece->is_on_host || cuda_session_is_host(it->session, piece->at);
+    return piece->is_on_host || cuda_session_is_host(session, piece->at);
 }
 
 static void
@@ -51,7 +51,7 @@ measure_lists(struct assembling *it)
         if (stream->nbytes > it->most_nbytes)
             it->most_nbytes = stream->nbytes;
         for (int p = 0; p < stream->npieces; p++)
-            if (is_on_host(it, &stream->pieces[p]))
+            if (is_on_host(it->session, &stream->pieces[p]))
                 it->host_nbytes += stream->pieces[p].nbytes;
     }
     place_take(&at, it->n * sizeof *it->transfers);
@@ -87,7 +87,7 @@ fill_lists(struct assembling *it)
         for (int p = 0; p < stream->npieces; p++) {
             const struct terp_piece *piece = &stream->pieces[p];
             const uint8_t *from = (const uint8_t *)piece->at;
-            if (is_on_host(it, piece)) {
+            if (is_on_host(it->session, piece)) {
                 memcpy(it->host + bytes_at, from, piece->nbytes);
                 from = it->device + bytes_at;
                 bytes_at += piece->nbytes;
@@ -190,9 +190,7 @@ is_all_on_host(const struct terp_session *session,
     bool is_all = cuda_session_is_host(session, stream->dst);
 
     for (int p = 0; p < stream->npieces; p++)
-        is_all =
-            is_all && (stream->pieces[p].is_on_host ||
-                       cuda_session_is_host(session, stream->pieces[p].at));
+        is_all = is_all && is_on_host(session, &stream->pieces[p]);
     return is_all;
 }
 
@@ -452,23 +450,18 @@ cuda_streams_decode_whole(struct terp_session *session,
 
 /* ---- checksums ---- */
 
-static enum terp_status
-verify_on_host(uint64_t n, const void *const *streams, const uint64_t *nbytes,
-               enum terp_status *status_ret)
-{
-    for (uint64_t k = 0; k < n; k++)
-        status_ret[k] =
-            terp_frame_verify((const uint8_t *)streams[k], nbytes[k]);
-    return TERP_OK;
-}
-
 enum terp_status
 cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
                           const void *const *streams, const uint64_t *nbytes,
                           enum terp_status *status_ret)
 {
-    if (cuda_session_is_host(session, streams[0]))
-        return verify_on_host(n, streams, nbytes, status_ret);
+    const bool is_host = cuda_session_is_host(session, streams[0]);
+
+    for (uint64_t k = 0; is_host && k < n; k++)
+        status_ret[k] =
+            terp_frame_verify((const uint8_t *)streams[k], nbytes[k]);
+    if (is_host)
+        return TERP_OK;
     const cuda_session_list<struct cuda_sealed> list(session, n);
     /* The host verifies short streams. */
     const cuda_host_array<uint8_t> buffer(n * CUDA_SHORT_NBYTES);

@@ -347,25 +347,22 @@ template <typename V>
 static cudaError_t
 launch_code_of(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    switch (batch->form) {
-    case CUDA_ROUNDED:
-        return launch_code<V, V, CUDA_ROUNDED>(batch, stream);
-    case CUDA_LOG_F32:
-        return launch_code<V, float, CUDA_LOG_F32>(batch, stream);
-    case CUDA_LOG_F64:
-        return launch_code<V, double, CUDA_LOG_F64>(batch, stream);
-    case CUDA_FLOORED_F32:
-        return launch_code<V, float, CUDA_FLOORED_F32>(batch, stream);
-    case CUDA_FLOORED_F64:
-        return launch_code<V, double, CUDA_FLOORED_F64>(batch, stream);
-    default:
-        return cudaSuccess;
-    }
+    const enum cuda_form form = batch->form;
+    auto *const code =
+        form == CUDA_LOG_F32       ? launch_code<V, float, CUDA_LOG_F32>
+        : form == CUDA_LOG_F64     ? launch_code<V, double, CUDA_LOG_F64>
+        : form == CUDA_FLOORED_F32 ? launch_code<V, float, CUDA_FLOORED_F32>
+        : form == CUDA_FLOORED_F64 ? launch_code<V, double, CUDA_FLOORED_F64>
+                                   : launch_code<V, V, CUDA_ROUNDED>;
+
+    return code(batch, stream);
 }
 
 cudaError_t
 cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (!cuda_form_is_pointwise(batch->form))
+        return cudaSuccess;
     return batch->carrier_nbytes == 4 ? launch_code_of<float>(batch, stream)
                                       : launch_code_of<double>(batch, stream);
 }
