@@ -1,6 +1,5 @@
 /* Splits wide codes into symbols of tiles and low bits, and joins them. A block
- * has a tile, a warp groups of it, and a lane eight consecutive numbers of a
- * group, which take as many bytes as one number has bits. */
+ * has a tile, and a warp groups of it. */
 #include "gpu/sections/low_bits.cuh"
 
 #include "codec/model/low_bits.h"
@@ -11,8 +10,6 @@
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
-#define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
-static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 static_assert(TERP_LOW_TILE_NGROUPS % NWARPS == 0,
               "All warps must have as many groups of a tile.");
 #define WARP_NGROUPS (TERP_LOW_TILE_NGROUPS / NWARPS)
@@ -38,12 +35,12 @@ struct eight_numbers {
 };
 
 static __device__ __forceinline__ struct eight_numbers
-pack_eight(const unsigned number[LANE_NNUMBERS], int width)
+pack_eight(const unsigned number[LOW_LANE_NNUMBERS], int width)
 {
     uint64_t half[2] = {0, 0};
 
 #pragma unroll
-    for (int i = 0; i < LANE_NNUMBERS; i++)
+    for (int i = 0; i < LOW_LANE_NNUMBERS; i++)
         half[i / 4] |= (uint64_t)number[i] << (i % 4 * width);
     return {half[0] | half[1] << (4 * width),
             width > 0 ? half[1] >> (64 - 4 * width) : 0};
@@ -51,7 +48,7 @@ pack_eight(const unsigned number[LANE_NNUMBERS], int width)
 
 static __device__ __forceinline__ void
 unpack_eight(const struct eight_numbers &packed, int width,
-             unsigned number_ret[LANE_NNUMBERS])
+             unsigned number_ret[LOW_LANE_NNUMBERS])
 {
     const unsigned mask = (1u << width) - 1;
     const uint64_t high =
@@ -59,7 +56,7 @@ unpack_eight(const struct eight_numbers &packed, int width,
                   : 0;
 
 #pragma unroll
-    for (int i = 0; i < LANE_NNUMBERS; i++)
+    for (int i = 0; i < LOW_LANE_NNUMBERS; i++)
         number_ret[i] =
             (unsigned)((i < 4 ? packed.low : high) >> (i % 4 * width)) & mask;
 }
@@ -68,43 +65,35 @@ unpack_eight(const struct eight_numbers &packed, int width,
 
 /* Loads eight symbols; n of them exist, and the others become code 0. */
 static __device__ __forceinline__ void
-load_eight(const uint16_t *at, unsigned n, unsigned symbol_ret[LANE_NNUMBERS])
+load_eight(const uint16_t *at, unsigned n,
+           unsigned symbol_ret[LOW_LANE_NNUMBERS])
 {
-    if (n >= LANE_NNUMBERS) {
+    if (n >= LOW_LANE_NNUMBERS) {
         const uint4 all = *(const uint4 *)at;
         const uint32_t pair[4] = {all.x, all.y, all.z, all.w};
 #pragma unroll
-        for (unsigned i = 0; i < LANE_NNUMBERS; i++)
+        for (unsigned i = 0; i < LOW_LANE_NNUMBERS; i++)
             symbol_ret[i] = pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
         return;
     }
 #pragma unroll
-    for (unsigned i = 0; i < LANE_NNUMBERS; i++)
+    for (unsigned i = 0; i < LOW_LANE_NNUMBERS; i++)
         symbol_ret[i] = i < n ? at[i] : TERP_WIDE_RADIUS;
 }
 
 static __device__ __forceinline__ void
-store_eight(uint16_t *at, unsigned n, const unsigned symbol[LANE_NNUMBERS])
+store_eight(uint16_t *at, unsigned n, const unsigned symbol[LOW_LANE_NNUMBERS])
 {
-    if (n >= LANE_NNUMBERS) {
+    if (n >= LOW_LANE_NNUMBERS) {
         *(uint4 *)at = make_uint4(
             symbol[0] | symbol[1] << 16, symbol[2] | symbol[3] << 16,
             symbol[4] | symbol[5] << 16, symbol[6] | symbol[7] << 16);
         return;
     }
 #pragma unroll
-    for (unsigned i = 0; i < LANE_NNUMBERS; i++)
+    for (unsigned i = 0; i < LOW_LANE_NNUMBERS; i++)
         if (i < n)
             at[i] = (uint16_t)symbol[i];
-}
-
-/* How many of the eight symbols from `at` on exist. */
-static __device__ __forceinline__ unsigned
-count_symbols(const struct low_bits_view &view, uint64_t at)
-{
-    return at < view.nvalues
-               ? (unsigned)min_u64(LANE_NNUMBERS, view.nvalues - at)
-               : 0;
 }
 
 /* The number, in the tile, of the warp's group i. */
@@ -120,7 +109,7 @@ symbols_at(uint64_t tile, unsigned i)
 {
     return tile * TERP_TILE_NSYMBOLS +
            group_of_warp(i) * TERP_LOW_GROUP_NNUMBERS +
-           threadIdx.x % 32 * LANE_NNUMBERS;
+           threadIdx.x % 32 * LOW_LANE_NNUMBERS;
 }
 
 /* ---- the number of low bits ---- */
@@ -149,14 +138,14 @@ size_of_wide(unsigned symbol)
 /* Counts the sizes of a group's symbols; this lane has n of them. A warp calls
  * it together, and counts one size after another. */
 static __device__ __forceinline__ void
-count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
-            struct tile_sizes *s)
+count_sizes(const unsigned symbol[LOW_LANE_NNUMBERS], unsigned n,
+            unsigned group, struct tile_sizes *s)
 {
-    int size[LANE_NNUMBERS];
+    int size[LOW_LANE_NNUMBERS];
     uint32_t all = 0;
 
 #pragma unroll
-    for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+    for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++) {
         size[k] = k < n ? size_of_wide(symbol[k]) : -1;
         all |= k < n ? 1u << size[k] : 0;
     }
@@ -168,7 +157,7 @@ count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
         const int present = __ffs((int)left) - 1;
         unsigned count = 0;
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++)
             count += (unsigned)__popc(
                 __ballot_sync(FULL_WARP_MASK, size[k] == present));
         if (threadIdx.x % 32 == 0)
@@ -255,7 +244,7 @@ struct split_shared {
 /* The symbols of a thread. */
 struct low_symbols {
     unsigned n[WARP_NGROUPS];
-    unsigned symbol[WARP_NGROUPS][LANE_NNUMBERS];
+    unsigned symbol[WARP_NGROUPS][LOW_LANE_NNUMBERS];
 };
 
 static __device__ __forceinline__ void
@@ -265,7 +254,7 @@ load_symbols(const struct low_bits_view &view, uint64_t tile,
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         const uint64_t at = symbols_at(tile, i);
-        own->n[i] = count_symbols(view, at);
+        own->n[i] = low_lane_nnumbers(view.nvalues, at);
         load_eight(symbols + at, own->n[i], own->symbol[i]);
     }
 }
@@ -277,7 +266,7 @@ escapes_among(const struct low_symbols &own, unsigned i)
     uint32_t escapes = 0;
 
 #pragma unroll
-    for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+    for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++)
         escapes |= (uint32_t)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
                    << k;
     return escapes;
@@ -326,7 +315,7 @@ gather_list(const struct low_symbols &wide, const struct low_symbols &split,
         unsigned e = nbits_before(s->nescapes, i, escapes[i]);
         unsigned l = nbits_before(s->nlisted, i, listed[i]);
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++) {
             if (listed[i] >> k & 1) {
                 atomicOr(&s->is_listed[e / 32], 1u << (e % 32));
                 s->number[l++] =
@@ -341,7 +330,7 @@ gather_list(const struct low_symbols &wide, const struct low_symbols &split,
 /* Packs a tile's low bits in s->bytes. Returns the widths of groups. Ends with
  * a barrier. */
 static __device__ __forceinline__ uint64_t
-pack_numbers(const unsigned number[WARP_NGROUPS][LANE_NNUMBERS],
+pack_numbers(const unsigned number[WARP_NGROUPS][LOW_LANE_NNUMBERS],
              struct split_shared *s)
 {
     uint64_t widths = 0;
@@ -350,7 +339,7 @@ pack_numbers(const unsigned number[WARP_NGROUPS][LANE_NNUMBERS],
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         unsigned any = 0;
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++)
             any |= number[i][k];
         any = warp_or(any);
         if (threadIdx.x % 32 == 0)
@@ -382,7 +371,7 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
            uint64_t tile, uint16_t *symbols, struct split_shared *s)
 {
     uint8_t *slot = view.slots + tile * LOW_SLOT_NBYTES;
-    unsigned number[WARP_NGROUPS][LANE_NNUMBERS];
+    unsigned number[WARP_NGROUPS][LOW_LANE_NNUMBERS];
     struct low_symbols wide, split;
     struct cuda_low_tile low = {};
     bool any_listed = false;
@@ -401,7 +390,7 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++) {
             split.symbol[i][k] =
                 terp_low_split(wide.symbol[i][k], low_nbits, &number[i][k]);
             any_listed |= k < wide.n[i] && split.symbol[i][k] == TERP_ESCAPE &&
@@ -510,7 +499,7 @@ cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream)
 /* Loads a lane's numbers of a group, which takes `nbytes` bytes at `at`. */
 static __device__ __forceinline__ void
 load_numbers(const uint8_t *at, unsigned nbytes, int width,
-             unsigned number_ret[LANE_NNUMBERS])
+             unsigned number_ret[LOW_LANE_NNUMBERS])
 {
     const unsigned first = threadIdx.x % 32 * (unsigned)width;
     struct eight_numbers packed = {0, 0};
@@ -551,7 +540,7 @@ place_list(const uint8_t *from, unsigned nbytes, struct low_symbols *own,
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         unsigned e = nbits_before(s->nescapes, i, escapes[i]);
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++)
             if (escapes[i] >> k & 1)
                 own->symbol[i][k] = listed_symbol(s, e++);
     }
@@ -573,7 +562,7 @@ join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         const unsigned g = group_of_warp(i);
         const int width = low_width_at(low.widths, g);
-        unsigned number[LANE_NNUMBERS];
+        unsigned number[LOW_LANE_NNUMBERS];
         if (own->n[i] == 0)
             continue;
         load_numbers(from + low_group_begin(low.widths, g),
@@ -581,7 +570,7 @@ join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
                          view.nvalues, tile * TERP_LOW_TILE_NGROUPS + g, width),
                      width, number);
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+        for (unsigned k = 0; k < LOW_LANE_NNUMBERS; k++)
             own->symbol[i][k] =
                 terp_low_join(own->symbol[i][k], number[k], (int)low.low_nbits);
     }

@@ -20,7 +20,6 @@ struct alignas(16) cuda_low_tile {
 };
 
 /* Most bytes of a tile's numbers. */
-
 #define LOW_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_LOW_MAX_NBITS / 8)
 static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
               "The widths of a tile's groups fill a word.");
@@ -32,6 +31,19 @@ static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
 static_assert(LOW_TILE_MAX_NBYTES % 16 == 0,
               "Numbers and lists are aligned, and some bytes behind them are "
               "readable.");
+
+/* A warp has a group, of low bits or of tails, and each lane consecutive
+ * numbers of it, which take as many bytes as one number has bits. */
+#define LOW_LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
+static_assert(LOW_LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
+
+/* How many of a lane's numbers from position `at` on exist. */
+static __device__ __forceinline__ unsigned
+low_lane_nnumbers(uint64_t nvalues, uint64_t at)
+{
+    return at < nvalues ? (unsigned)min_u64(LOW_LANE_NNUMBERS, nvalues - at)
+                        : 0;
+}
 
 /* The low bits of a block's chunk. */
 struct low_bits_view {

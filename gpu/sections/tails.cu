@@ -1,6 +1,4 @@
-/* Writes and reads the section of tails. A warp has a group, and each lane
- * eight consecutive numbers of it, which take as many bytes as one number has
- * bits. */
+/* Writes and reads the section of tails. A warp has a group. */
 #include "gpu/sections/tails.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -8,8 +6,6 @@
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
-#define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
-static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 
 /* Most blocks of all chunks of a launch. Warps take groups in turn; chunks
  * without tails then cost few blocks. */
@@ -33,15 +29,8 @@ chunk_applies(const struct cuda_chunk &chunk)
 static __device__ __forceinline__ uint64_t
 values_at(uint64_t group)
 {
-    return group * TERP_LOW_GROUP_NNUMBERS + threadIdx.x % 32 * LANE_NNUMBERS;
-}
-
-static __device__ __forceinline__ unsigned
-count_values(const struct tails_view &view, uint64_t at)
-{
-    return at < view.nvalues
-               ? (unsigned)min_u64(LANE_NNUMBERS, view.nvalues - at)
-               : 0;
+    return group * TERP_LOW_GROUP_NNUMBERS +
+           threadIdx.x % 32 * LOW_LANE_NNUMBERS;
 }
 
 /* ---- writing ---- */
@@ -83,7 +72,7 @@ __launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
     for (uint64_t g = warp_of_chunk<NWARPS>(); g < ngroups;
          g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
-        const unsigned n = count_values(view, at);
+        const unsigned n = low_lane_nnumbers(view.nvalues, at);
         uint64_t all = 0;
         for (unsigned i = 0; i < n; i++)
             all |= number_at<T>(batch, chunk, at + i);
@@ -117,7 +106,7 @@ __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
     for (uint64_t g = warp_of_chunk<NWARPS>(); g < ngroups;
          g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
-        const unsigned n = count_values(view, at);
+        const unsigned n = low_lane_nnumbers(view.nvalues, at);
         const int width = view.widths[g];
         uint8_t *to = tails + tail_group_begin(view, g) +
                       threadIdx.x % 32 * (unsigned)width;
@@ -165,7 +154,7 @@ __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
     for (uint64_t g = warp_of_chunk<NWARPS>();
          g < terp_low_ngroups(batch.nvalues); g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
-        const unsigned n = count_values(view, at);
+        const unsigned n = low_lane_nnumbers(view.nvalues, at);
         const int width = view.widths[g];
         const uint8_t *from = tails + tail_group_begin(view, g) +
                               threadIdx.x % 32 * (unsigned)width;
