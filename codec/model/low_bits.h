@@ -210,6 +210,8 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
     return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
 }
 
+TERP_C_BEGIN
+
 /* Returns how many bits below symbols give a chunk's codes the lowest estimated
  * cost, at most `most`. `widths` are the widths of sampled codes, in whole
  * runs; negative: no code. `escape_nbytes` is the size of an escape's number.
@@ -223,6 +225,8 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most,
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
                           unsigned escape_nbytes);
+
+TERP_C_END
 
 /* ---- the low bits of a tile ---- */
 
