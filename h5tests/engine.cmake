@@ -88,8 +88,8 @@ endif()
 # tables, so the test works with HDF5 versions that lack them.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
-  foreach(name ahead batches border chunks create dataset dense device info library marks object
-          pass pending plan plugin request rules selection split)
+  foreach(name ahead batches border chunks create dataset dense device exchange
+          info library marks messages object pass pending plan plugin request rules selection split)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
   foreach(name call coding dataset errors h5z_terp history host marks opened

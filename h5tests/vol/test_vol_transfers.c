@@ -1032,7 +1032,7 @@ failure_on_a_device_is_an_error_or_right(void **state)
 
 /* Bytes that a dataset takes in `move_in_parts` beside copies of values. A
  * copy of all values has 2560 bytes or more. */
-#define MAX_OTHER_NBYTES 2000
+#define MAX_OTHER_NBYTES 2040
 
 /* Moves values in device memory under a limit of memory. Returns the most bytes
  * that were allocated at a time. */
