@@ -38,7 +38,7 @@ suits(const struct vol_plan *plan, const struct vol_transfer *transfer,
  * even these could go in batches, or the values need no copy. */
 static bool
 plan_copy(const void *caller, const struct vol_transfer *transfer, bool any_box,
-          struct vol_transfer *copy_ret, hsize_t *nvalues_ret)
+          struct vol_transfer *copy_ret, struct vol_box *box_ret)
 {
     struct vol_selection selection;
     const struct vol_plan *plan = NULL;
@@ -55,7 +55,7 @@ plan_copy(const void *caller, const struct vol_transfer *transfer, bool any_box,
     copy_ret->mem_space = VOL_SPACE_BLOCK;
     if (!suits(plan, copy_ret, any_box, &selection))
         return false;
-    *nvalues_ret = selection.file.nvalues;
+    *box_ret = selection.file;
     return true;
 }
 
@@ -93,26 +93,27 @@ vol_dense_make(const void *caller, const struct vol_transfer *transfer,
     const uint64_t cap_nbytes = min_u64(vol_batches_held_cap(), MAX_NBYTES);
     struct vol_transfer copy;
     struct vol_errors said;
-    hsize_t nvalues;
+    struct vol_box box;
 
     *dense_ret = (struct vol_dense){.space = H5I_INVALID_HID};
     if (held_nbytes > cap_nbytes ||
-        !plan_copy(caller, transfer, any_box, &copy, &nvalues))
+        !plan_copy(caller, transfer, any_box, &copy, &box))
         return false;
     const size_t nbytes = library->H5Tget_size(transfer->type);
     const size_t file_nbytes = library->H5Tget_size(copy.type);
     const uint64_t value_nbytes = nbytes > file_nbytes ? nbytes : file_nbytes;
     if (nbytes == 0 || file_nbytes == 0 ||
-        nvalues > (cap_nbytes - held_nbytes) / value_nbytes)
+        box.nvalues > (cap_nbytes - held_nbytes) / value_nbytes)
         return false;
-    dense_ret->nbytes = nvalues * value_nbytes;
+    dense_ret->nbytes = box.nvalues * value_nbytes;
     dense_ret->values = malloc(dense_ret->nbytes);
-    dense_ret->space = library->H5Screate_simple(1, &nvalues, NULL);
+    /* HDF5 goes from value to value where the shapes differ. */
+    dense_ret->space = library->H5Screate_simple(box.rank, box.count, NULL);
     /* HDF5 tells the program what does not convert when it writes. */
     vol_errors_silence(library, &said);
     const bool good =
         dense_ret->values != NULL && dense_ret->space >= 0 &&
-        copy_values(transfer, copy.type, nvalues, dense_ret->values);
+        copy_values(transfer, copy.type, box.nvalues, dense_ret->values);
     vol_errors_restore(library, &said, false);
     if (!good) {
         vol_dense_free(library, dense_ret);

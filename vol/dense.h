@@ -6,7 +6,7 @@
 
 struct vol_dense {
     void *values;
-    hid_t space;                  /* of the values, in one dimension */
+    hid_t space;                  /* of the values, in the selection's shape */
     struct vol_transfer transfer; /* of the copy */
     uint64_t nbytes;
 };

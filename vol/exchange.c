@@ -81,6 +81,19 @@ chunks_of(const struct terp_h5_block *block, const struct box *box)
     return chunks;
 }
 
+/* The chunks of a box that is made of whole chunks. */
+static uint64_t
+count_chunks(const struct terp_h5_block *block, const struct box *box)
+{
+    uint64_t n = 1;
+
+    for (int d = 0; d < block->rank; d++)
+        n *= box->end[d] > box->begin[d]
+                 ? div_up(box->end[d] - box->begin[d], block->chunk[d])
+                 : 0;
+    return n;
+}
+
 /* An array in memory that has the values of a box. */
 struct field {
     uint8_t *at; /* of the box's first value */
@@ -335,14 +348,13 @@ make_spaces(const struct vol_transfer *transfer, const struct view *view,
             struct vol_exchange *exchange)
 {
     const struct vol_library *library = view->library;
-    const hsize_t nvalues = count_values(view->block.rank, &view->chunks);
     hsize_t begin[H5S_MAX_RANK], count[H5S_MAX_RANK];
 
     exchange->file = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
                                     transfer->dxpl);
     if (exchange->file < 0)
         return false;
-    if (nvalues == 0) {
+    if (count_values(view->block.rank, &view->chunks) == 0) {
         exchange->memory = library->H5Scopy(exchange->file);
         return exchange->memory >= 0 &&
                library->H5Sselect_none(exchange->memory) >= 0 &&
@@ -352,7 +364,8 @@ make_spaces(const struct vol_transfer *transfer, const struct view *view,
         begin[d] = view->chunks.begin[d];
         count[d] = view->chunks.end[d] - begin[d];
     }
-    exchange->memory = library->H5Screate_simple(1, &nvalues, NULL);
+    /* HDF5 goes from value to value where the shapes differ. */
+    exchange->memory = library->H5Screate_simple(view->block.rank, count, NULL);
     return exchange->memory >= 0 &&
            library->H5Sselect_hyperslab(exchange->file, H5S_SELECT_SET, begin,
                                         NULL, count, NULL) >= 0;
@@ -410,22 +423,29 @@ move_parts(struct view *view, bool is_shared, struct vol_exchange *exchange)
     return true;
 }
 
-/* Whether any process shares chunks, and all that do can exchange parts. */
+/* Whether all processes that share chunks can exchange parts, and the exchange
+ * gives one of them several chunks. HDF5 exchanges the parts of one chunk as
+ * fast. */
 static bool
 agree(const struct view *view, bool is_shared, bool is_ready)
 {
     enum {
         APART,
         READY,
+        SEVERAL,
         UNABLE
     };
-    const uint8_t mine = !is_shared ? APART : is_ready ? READY : UNABLE;
+    const uint64_t nchunks = count_chunks(&view->block, &view->chunks);
+    const uint8_t mine = !is_shared    ? APART
+                         : !is_ready   ? UNABLE
+                         : nchunks > 1 ? SEVERAL
+                                       : READY;
     bool any = false, all = true;
 
     if (!vol_messages_gather(view->messages, &mine, 1, view->answers))
         return false;
     for (int i = 0; i < view->nprocesses; i++) {
-        any |= view->answers[i] != APART;
+        any |= view->answers[i] == SEVERAL;
         all &= view->answers[i] != UNABLE;
     }
     return any && all;

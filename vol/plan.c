@@ -241,11 +241,13 @@ vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
     if (reason == NULL && selection->file.nvalues < VOL_BATCH_MIN_NVALUES)
         reason = "the selection has few values";
     /* A single chunk may be in HDF5's cache, where the program finds it soon.
-     */
-    return reason != NULL
-               ? reason
-               : make_block(plan, shrinks, transfer->is_pending ? 1 : 2,
-                            selection, block);
+     * Through MPI HDF5 has none, and gets a mark of the chunk. */
+    const bool may_be_single =
+        transfer->is_pending ||
+        (transfer->dataset->is_shared && transfer->src != NULL && !shrinks);
+    return reason != NULL ? reason
+                          : make_block(plan, shrinks, may_be_single ? 1 : 2,
+                                       selection, block);
 }
 
 void
