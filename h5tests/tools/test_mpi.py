@@ -380,16 +380,18 @@ class ParallelTest(unittest.TestCase):
                 self.assertEqual((alone[0], alone[1], len(alone[2])), (0, 0, 1))
 
     def test_full_disk_is_told_as_without_the_connector(self):
-        for nranks in 1, 2:
-            alone, *through = self.outcomes("full", nranks)
+        for pattern, nranks in (("full", 1), ("full", 2), ("full+shared", 2)):
+            alone, *through = self.outcomes(pattern, nranks)
             self.assertEqual(through, [alone] * 3)
             # Open MPI 4.1 does not tell HDF5 1.14 of the full disk.
             self.assertNotEqual(alone[:2], (0, 0))
 
     def test_killed_process_ends_all_and_leaves_what_was_flushed(self):
-        for delay in 0, 300, 3000, 30000:
+        for pattern, delay in (("killed", 0), ("killed", 300), ("killed", 3000),
+                               ("killed", 30000), ("killed+shared", 0),
+                               ("killed+shared", 1000)):
             for status, nrefused, sums in self.outcomes(
-                    "killed", 3, TEST_KILL_US=str(delay)):
+                    pattern, 3, TEST_KILL_US=str(delay)):
                 self.assertNotEqual(status, 0)
                 self.assertEqual((nrefused, sums), (0, []))
 
