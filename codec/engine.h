@@ -186,9 +186,8 @@ struct terp_open_stream {
 };
 
 /* The range of a chunk's valid values, and the mean square of the errors of
- * decoded values, relative to the range. Valid values include what the engine
- * takes for a fill value, and codes apart, without being sure
- * (codec/model/fills.h). */
+ * decoded values, relative to the range. Valid values include guessed fill
+ * values that may be data (codec/model/fills.h). */
 struct terp_measure {
     /* half of max - min; 0: all values that are not coded apart are equal */
     double half_range;

@@ -185,7 +185,7 @@ run_strided(struct terp_call *call, const struct vol_transfer *transfer,
 }
 
 /* Whether storing a stream failed. HDF5 must then not write the chunk again,
- * because it may take the chunk for written (1.14.5 stored 0 bytes). */
+ * because it may believe that the chunk is written (1.14.5 stored 0 bytes). */
 static bool
 is_not_stored(const struct vol_transfer *transfer, enum terp_status st)
 {

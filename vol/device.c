@@ -96,7 +96,8 @@ move_part(const struct vol_transfer *transfer, const struct vol_part *part,
 {
     const struct vol_object *dataset = transfer->dataset;
     const struct vol_library *library = dataset->library;
-    /* HDF5 adds what comes before the run, and touches selected values only. */
+    /* The address that value 0 of the selection would have: HDF5 adds the
+     * offset of the run, and touches selected values only. */
     /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
     void *values = (void *)((uintptr_t)copied - part->at * value_nbytes);
     const void *src = values;

@@ -138,7 +138,7 @@
       (void *, H5I_type_t, hid_t, const char *, void *))                       \
     X(herr_t, H5VLoptional, (void *, hid_t, void *, hid_t, void **))
 
-/* The other functions, in the same form. */
+/* The other functions: X(result, name, parameters), as above. */
 #define VOL_PLAIN_FUNCTIONS(X)                                                 \
     X(herr_t, H5get_libversion, (unsigned *, unsigned *, unsigned *))          \
     X(void *, H5allocate_memory, (size_t, hbool_t))                            \

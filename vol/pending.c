@@ -272,7 +272,7 @@ complete_transfer(struct operation *operation, enum terp_status *st_ret)
     vol_errors_silence(library, &said);
     *st_ret = terp_h5_job_finish(operation->job, &result);
     if (*st_ret == TERP_ERR_HDF5 && operation->dst == NULL)
-        good = false; /* HDF5 may take the chunk for written */
+        good = false; /* HDF5 may believe that the chunk is written */
     else if (*st_ret != TERP_OK)
         good = move_down(operation) >= 0;
     vol_errors_restore(library, &said, !good);

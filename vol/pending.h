@@ -2,10 +2,10 @@
  * of TERP_ASYNC.
  *
  * A thread encodes or decodes (filter/h5/coder.h). It calls no function of
- * HDF5: whatever calls HDF5 happens in the program's own threads, within their
- * calls, in the order in which the operations began. So it works with every
- * build of HDF5, and a thread that waits while it holds HDF5's lock waits for
- * nothing that needs the lock. Each libhdf5 has its own operations. */
+ * HDF5. The program's own threads call HDF5, inside their calls, in the order
+ * in which the operations began. So it works with every build of HDF5, and a
+ * thread that waits while it holds HDF5's lock waits for nothing that needs the
+ * lock. Each libhdf5 has its own operations. */
 #pragma once
 
 #include "vol/batches.h"

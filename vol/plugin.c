@@ -14,7 +14,7 @@ H5PLget_plugin_type(void);
 EXPORT const void *
 H5PLget_plugin_info(void);
 
-/* HDF5 1.10 takes every library in its plugin folder for a filter, and would
+/* HDF5 1.10 treats every library in its plugin folder as a filter, and would
  * confuse the connector's number with the filter's. So it gets a class with a
  * number that no filter has. */
 static const struct vol_class not_a_filter = {

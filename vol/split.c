@@ -1,6 +1,6 @@
 /* Cuts selections in the order of their values, which for hyperslabs is that of
- * the coordinates. So the values before a place, and those behind, are what
- * remains of a selection after a hyperslab for each dimension is removed. */
+ * the coordinates. So removing one hyperslab for each dimension leaves the
+ * values before a position, or the values from it on. */
 #include "vol/split.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ find_value(const struct vol_library *library, hid_t space,
     return true;
 }
 
-/* Removes the values behind the place, and at it; or else those before it. */
+/* Removes the values from a position on, or else the values before it. */
 static bool
 keep(const struct vol_library *library, hid_t space,
      const struct bounds *bounds, const hsize_t *at, bool before)
@@ -314,8 +314,8 @@ choose_memory(const struct vol_split *split, uint64_t cap_nvalues,
     }
 }
 
-/* Whether the part has n values, and the rest the others: HDF5 1.10.8 combines
- * some unions of hyperslabs wrongly. */
+/* Whether the part has n values and the rest of the selection has all others.
+ * HDF5 1.10.8 combines some unions of hyperslabs wrongly. */
 static bool
 is_right(const struct vol_split *split, const struct vol_part *part, uint64_t n)
 {

@@ -3,16 +3,16 @@
 
 #include "vol/selection.h"
 
-/* What is left of a transfer. */
+/* The values of a transfer that no part has had yet. */
 struct vol_split {
     const struct vol_library *library;
-    hid_t file, memory; /* the values that are left, in the same order */
+    hid_t file, memory; /* selections of these values, in the same order */
     uint64_t nleft, value_nbytes;
     hsize_t chunk_length; /* along the first dimension; 1: no chunks */
 };
 
-/* A part: `nvalues` values of memory from value `at` on hold its values, and
- * perhaps gaps. */
+/* A part of a transfer. Its values lie among the `nvalues` values of memory
+ * from value `at` on; all others of them are gaps. */
 struct vol_part {
     hid_t file, memory; /* spaces of the dataset and of the whole memory */
     uint64_t at, nvalues;

@@ -333,8 +333,8 @@ apply_missing(struct terp_cd *cd)
     cd->params.missing_bits = found ? bits : 0;
 }
 
-/* What a file has from word `at` on: what the mode announces, and the format.
- */
+/* Parses the words of the persisted form from word `at` on: the numbers and
+ * rules that the mode announces, then the version of the stream. */
 static enum terp_status
 parse_last(size_t cd_nelmts, const unsigned *cd_values, size_t at,
            struct terp_cd *cd, const char **reason_ret)

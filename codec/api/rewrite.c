@@ -127,9 +127,9 @@ is_ordinary(const struct rewrite *rewrite, const uint8_t *value)
                                   : true;
 }
 
-/* Counts the values that the usual stream changes; `decoded` holds what it
- * decodes to. Zeros do not count: unwritten values and the padding of chunks at
- * the edge are 0 in every chunk. */
+/* Counts the values that the usual stream changes; `decoded` holds its decoded
+ * values. Zeros do not count: unwritten values and the padding of chunks at the
+ * edge are 0 in every chunk. */
 static void
 count_changed(struct rewrite *rewrite)
 {

@@ -84,8 +84,7 @@ decode_list(struct list *list, uint64_t step, enum terp_status *status)
 
 /* ---- parts of streams ---- */
 
-/* Streams of one shape that hold other streams, and the places of their values.
- */
+/* Streams of one shape that hold other streams, and where their values go. */
 struct holders {
     const struct terp_coder *coder;
     const struct terp_chunk *chunk;

@@ -21,10 +21,10 @@ terp_grids_encode(const struct terp_coder *coder,
                   const struct terp_batch *batch, struct terp_facts *facts,
                   uint64_t n, const uint64_t *at);
 
-/* Removes from the list at[0] to at[*n - 1] all chunks but those whose few
- * different values are so far from each other that a lossless stream takes
- * about as many bytes as a stream under the bound. A device leaves the chunks
- * that remain to the CPU and empties the list. */
+/* Keeps in the list at[0] to at[*n - 1] only chunks with few different values
+ * that are far from each other: a lossless stream of such a chunk takes about
+ * as many bytes as a stream under the bound. A device leaves the chunks that
+ * remain to the CPU and empties the list. */
 enum terp_status
 terp_ranks_choose(const struct terp_coder *coder,
                   const struct terp_batch *batch,

@@ -8,8 +8,8 @@
 
 TERP_C_BEGIN
 
-/* The first version, and the newest: an encoder writes the second one where a
- * stream has what the first one lacks. */
+/* The first version, and the newest one, which an encoder writes only if the
+ * first one lacks a coding that the stream uses. */
 #define TERP_FORMAT_FIRST_VERSION 1
 #define TERP_FORMAT_VERSION 2
 

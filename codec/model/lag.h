@@ -61,6 +61,8 @@ terp_lag_find(const uint32_t tops[TERP_LAG_NVALUES])
     return best;
 }
 
-/* Bits that a value must have more than its difference from its source: what
- * the difference takes beyond its width, and the gaps that markers leave. */
+/* A value refers only if it has at least this many bits more than its
+ * difference from the source. The surplus pays for the bits that code the width
+ * of the difference, and for the marker, which interrupts the prediction of
+ * other values. */
 #define TERP_LAG_SAVED_NBITS 14

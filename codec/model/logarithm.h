@@ -101,8 +101,9 @@ terp_split_f32(uint32_t bits, int32_t *k_ret, float *m_ret)
     memcpy(m_ret, &m, sizeof m);
 }
 
-/* k as a double. It is made from the bits of 2^52 + k's field, because
- * processors do not convert 64-bit integers in vectors. */
+/* Returns k as a double. Processors do not convert 64-bit integers in vectors,
+ * so the exponent's field becomes the lowest bits of the double 2^52 + field.
+ */
 TERP_INLINE void
 terp_split_f64(uint64_t bits, double *k_ret, double *m_ret)
 {

@@ -122,7 +122,7 @@ terp_blend_lead(uint64_t best, const struct terp_level_plan *plan, int ndims)
 }
 
 /* Chooses blending if it is cheaper than `best`. Returns the price of the
- * level. A long spline is assumed to gain in three dimensions what it gains in
+ * level. A long spline is assumed to gain as much in three dimensions as in
  * two. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,

@@ -19,8 +19,8 @@
 /* Marks a point without a source. */
 #define TERP_NO_SOURCE UINT32_MAX
 
-/* Values that one thread searches, and the values before them that it visits
- * first, to find what they refer to. */
+/* A thread searches sources for the values of a tile. It begins with the values
+ * before the tile, so that it enters the tile with a current reference. */
 #define TERP_REFERENCE_TILE_NVALUES 1024
 #define TERP_REFERENCE_WARM_UP_NVALUES 256
 
@@ -230,7 +230,7 @@ terp_reference_search_tile(const struct terp_repeats *r, uint64_t tile)
 }
 
 /* Decides which runs at the ends of tiles are kept; runs are joined across
- * tiles. Returns what all runs save, in 1/16 bit. */
+ * tiles. Returns the size that all runs save, in 1/16 bit. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_join_tiles(const struct terp_repeats *r, uint64_t ntiles,
                           struct terp_reference_tile *tiles)

@@ -149,10 +149,10 @@ terp_predicting_dims(unsigned odd, unsigned priorities)
 /* Two values of priorities, all equal, that say: inner points of two or three
  * odd dimensions are predicted by blending (Gordon, 1971: boolean sums of
  * linear interpolants) in place of averaging, in pairs of dimensions or fully.
- * Long splines only blend fully: the long spline interpolates along the point's
- * fastest odd dimension what the linear interpolants along the other dimensions
- * miss at the even points of its line. Values are pinned: they are part of the
- * stream. */
+ * Long splines only blend fully: the linear interpolants along the other odd
+ * dimensions have known errors at the even points of a line along the fastest
+ * odd dimension, and the long spline interpolates these errors. Values are
+ * pinned: they are part of the stream. */
 #define TERP_BLEND_PAIRS 0xAA
 #define TERP_BLEND_FULL 0xFF
 

@@ -245,7 +245,7 @@ terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
     struct cpu_output *output = &e.output;
 
     cut_tile(symbols, nsymbols, put_token, &e);
-    /* Fills up the last byte with ones. A decoder cannot take them for a token:
+    /* Fills up the last byte with ones. A decoder cannot read them as a token:
      * there are at most seven, and the only codeword of ones alone is the last
      * of the longest ones, which have at least nine bits. */
     if (output->npending > 0)

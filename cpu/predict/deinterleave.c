@@ -15,7 +15,8 @@ struct transfer {
     bool into_levels;
 };
 
-/* Copies every 2^l-th symbol. */
+/* Copies n symbols that are 2^from_log2 apart, to positions that are 2^to_log2
+ * apart. */
 static inline void
 copy_apart(const uint16_t *from, uint16_t *to, uint64_t n, int from_log2,
            int to_log2)

@@ -58,7 +58,9 @@ struct cpu_class {
     uint64_t nrows;
     uint64_t nruns_per_row;
     void *values;
-    const void *before; /* earlier values, which equal values keep; or NULL */
+    const void *before; /* the decoded values before the program changed some;
+                           values that equal them must keep their bits. NULL:
+                           encode as always */
     uint16_t *symbols;
     struct {
         const void *values;

@@ -792,8 +792,9 @@ blend_rows(const T *const row[8], int ndims, int64_t at, uint64_t n,
 }
 
 /* Predicts the points of a run that a long spline blends: interpolates linearly
- * along the other dimensions, and adds a long spline, along the fastest odd
- * dimension, of what the interpolation misses at even points. */
+ * along the other odd dimensions, then adds the interpolation's error, which a
+ * long spline along the fastest odd dimension estimates from the errors at even
+ * points. */
 static void
 blend_long(const struct cpu_class *cls, const struct run *run,
            struct run_scratch *scratch, T *pred)

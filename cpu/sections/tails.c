@@ -13,7 +13,7 @@
 /* The task that the threads share. */
 struct task {
     const struct cpu_prediction *lorenzo;
-    uint8_t *widths_ret; /* writing: their place */
+    uint8_t *widths_ret; /* writing: where the widths go */
     const uint8_t *widths;
     uint64_t *begin; /* where each group's bytes begin */
     uint8_t *to;

@@ -138,7 +138,7 @@ encode_run(struct coding *coding, struct cpu_speed_work *work, uint64_t run)
 
     for (uint64_t i = first_of_run(coding, run); i < end; i++) {
         struct terp_speed_box box;
-        /* in place, where the largest tile and its padding fit */
+        /* directly in the stream, if the largest tile and its padding fit */
         const bool fits = coding->cap_nbytes - at >= sizeof work->bytes &&
                           (run == 0 || i + 2 < end);
         uint8_t *tile = fits ? dst + at : work->bytes;

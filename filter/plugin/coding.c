@@ -1,5 +1,6 @@
-/* Drives the codec for one chunk, with the streams that other calls have left:
- * those that the connector made ahead, and those that were decoded before. */
+/* Encodes or decodes one chunk. Encoding may use a stream that the connector
+ * has made ahead, or the stream from which the chunk was decoded before the
+ * program changed it. */
 #include "filter/plugin/coding.h"
 
 #include "codec/api/memory.h"

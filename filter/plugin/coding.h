@@ -35,7 +35,8 @@ struct terp_coded {
     bool is_container;
     struct terp_read_frame frame;    /* of a stream */
     struct terp_container container; /* else */
-    struct terp_chunk chunk; /* what it announces; a container: TERP_BYTES */
+    struct terp_chunk
+        chunk; /* as the head describes it; a container: TERP_BYTES */
     uint64_t chunk_nbytes;
 };
 
@@ -52,8 +53,8 @@ terp_coding_decode(const struct terp_call *call, const struct terp_coded *coded,
                    const struct terp_cd *cd, uint64_t buffer_nbytes,
                    void **values_ret, struct terp_run_result *result);
 
-/* Remembers what was decoded to `values`, if values may have lost bits: the
- * program may change some of them. */
+/* Remembers a stream and the values that were decoded from it, if the stream
+ * may be lossy: the program may change some of the values and write them. */
 void
 terp_coding_remember(const struct terp_words *words, const struct terp_cd *cd,
                      const struct terp_coded *coded, const void *values);

@@ -310,7 +310,8 @@ say_container(const struct terp_call *call,
                   call->options.nthreads, terp_processor_instructions());
 }
 
-/* Tells what a chunk was coded to, or decoded from (`is_decoded`). */
+/* Prints the properties of the stream to which a chunk was encoded, or from
+ * which it was decoded (`is_decoded`). */
 static void
 say_coded(const struct terp_call *call, const struct terp_run_result *result,
           const char *action, const struct terp_coded *coded, bool is_decoded)

@@ -333,7 +333,7 @@ may_write_any(const struct terp_host *host)
 /* Whether files may be open through MPI. With H5Pset_all_coll_metadata_ops a
  * request for a dataset's properties waits for all processes, but only
  * processes that decode a chunk make it. A program that holds a parallel HDF5
- * itself is taken for one that uses MPI. */
+ * itself counts as one that uses MPI. */
 static bool
 may_be_in_mpi(const struct terp_host *host)
 {

@@ -26,7 +26,8 @@ struct sampling {
     struct key_counts *counts;
 };
 
-/* A block counts the samples of a chunk. Grid: chunks. */
+/* A block counts how many different values the samples of a chunk have. Grid:
+ * chunks. */
 static __global__ void
 __launch_bounds__(COUNT_NTHREADS) count_samples(const struct sampling it)
 {

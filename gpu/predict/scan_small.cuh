@@ -193,7 +193,8 @@ sum_ranges(const found_range<T> *ranges, unsigned n)
     return own;
 }
 
-/* Returns the range of all threads in the first warp. */
+/* Joins the ranges that all threads of the block have found. Only the first
+ * warp gets the result. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)

@@ -118,7 +118,8 @@ tool_member_wrap(hid_t type, size_t at, hid_t element)
     return whole;
 }
 
-/* Lists the members, with rule 1 for those of path `name` and within. */
+/* Lists the members, with rule 1 for the member of path `name`, or for all
+ * members below it. */
 static bool
 list_members(hid_t type, const char *name, struct terp_cd *cd_ret)
 {

@@ -49,8 +49,9 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
-/* Whether what the filter encodes without knowledge of components must not have
- * the largest of their bounds. terp 1 does not know such datasets. */
+/* Whether each component has its own bound. A flag in the cd_values says so,
+ * and the filter, which does not know components, encodes new chunks without
+ * loss. terp 1 does not know such datasets. */
 static bool
 has_own_bounds(const struct repack_job *job)
 {

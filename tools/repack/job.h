@@ -32,6 +32,8 @@ struct repack_slab {
     bool unread; /* reading the values failed */
 };
 
+/* A dataset on its way from the input to the output: what threads share while
+ * they read, code and store its slabs. */
 struct repack_job {
     struct repack *repack;
     const struct repack_object *object;

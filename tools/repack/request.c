@@ -374,7 +374,8 @@ add_mask(struct argp_state *state, const char *text)
         argp_error(state, "--mask '%s' must be [GLOB=]VARIABLE[:VALUE]", text);
 }
 
-/* The number of operands, and options that contradict each other. */
+/* Refuses a wrong number of operands, and options that contradict each other.
+ */
 static void
 check_files(struct argp_state *state, const struct repack_request *request)
 {

@@ -17,6 +17,6 @@ enum {
  * Returns which ends exist; a missing end is infinite. An end that is NaN or
  * infinite counts as missing; so do both ends if the range is empty or if the
  * dataset stores unsigned integers as signed ones (_Unsigned). Values outside
- * the range are not errors: netCDF takes them for missing. */
+ * the range are not errors: netCDF treats them as missing. */
 unsigned
 repack_valid_range(hid_t dataset, double *min_ret, double *max_ret);

@@ -24,7 +24,7 @@ html_free(struct html *html)
     *html = (struct html){0};
 }
 
-/* Makes room for `nbytes` more bytes and an end. */
+/* Gives the text capacity for `nbytes` more bytes and the null byte. */
 static bool
 reserve(struct html *html, size_t nbytes)
 {

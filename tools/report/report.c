@@ -248,8 +248,8 @@ find_trouble(struct run *run, const char *path, const char *reason)
     run->code = TOOL_TROUBLE;
 }
 
-/* Adds a dataset of one file: it is compared with itself, which reads all its
- * values and finds out what they are. */
+/* Adds a dataset of one file. It is compared with itself, because the
+ * comparison reads all values and finds their range and numbers. */
 static void
 add_alone(const char *path, const struct tool_dataset *dataset,
           const struct tool_trouble *trouble, void *context)
