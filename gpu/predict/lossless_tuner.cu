@@ -13,6 +13,10 @@
 #define COUNT_NTHREADS 256
 #define WARP_NTHREADS 32
 
+/* Blocks that price runs, of a multiprocessor: the loop over the runs of a
+ * sparse chunk would take more registers. */
+#define PRICE_MIN_NBLOCKS 8
+
 /* Whether the lossless prediction is tuned: under the bound 0, and for integers
  * under a bound below 1 if there are more integers than symbols.
  * cpu/survey.c, is_lossless, decides the same. */
@@ -327,7 +331,8 @@ choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
  * the first warp has chosen; a barrier follows their choice. */
 template <typename T>
 static __global__ void
-__launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
+__launch_bounds__(SAMPLE_NTHREADS, PRICE_MIN_NBLOCKS)
+    price_steps(const struct cuda_batch batch)
 {
     __shared__ lossless_sample<T> s;
     __shared__ unsigned s_dims;
@@ -438,7 +443,8 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
  * as for price_steps. */
 template <typename T>
 static __global__ void
-__launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
+__launch_bounds__(SAMPLE_NTHREADS, PRICE_MIN_NBLOCKS)
+    price_choice(const struct cuda_batch batch)
 {
     __shared__ lossless_sample<T> s;
     __shared__ unsigned s_dims;
