@@ -1,5 +1,6 @@
 /* A chunk of compound values as bytes: a head, then one stream for each member.
- * A chunk of numbers may be a container too: its values then count as members of one or several compound values. doc/format.md, "Containers of compound
+ * A chunk of numbers may be a container too: its values then count as members
+ * of one or several compound values. doc/format.md, "Containers of compound
  * values".
  *
  * The functions use no HDF5 and are safe for threads. Any bytes are safe as a

@@ -8,7 +8,8 @@
 /* Encodes `src`. If `stream` is an earlier stream of the same chunk by the same
  * parameters, unchanged values keep every bit, so their error does not grow,
  * and changed values are within the bound of `src`. If only few scattered
- * values of `src` and `stream` are equal, `stream` probably belongs to another chunk, and the result is that of terp_run_encode. *is_rewrite_ret tells
+ * values of `src` and `stream` are equal, `stream` probably belongs to another
+ * chunk, and the result is that of terp_run_encode. *is_rewrite_ret tells
  * whether the result may differ from that of terp_run_encode.
  *
  * All memory is the host's; `dst` holds terp_encode_bound bytes. Fails as

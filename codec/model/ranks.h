@@ -1,6 +1,7 @@
 /* Decides whether a chunk has so few different values that a stream of ranks
  * may be smaller: first by a sample, then by all values. The decisions use
- * integers only, so all engines decide alike. doc/design/06-lossless.md, "Few different values". */
+ * integers only, so all engines decide alike. doc/design/06-lossless.md, "Few
+ * different values". */
 #pragma once
 
 #include "codec/format/bytes.h"

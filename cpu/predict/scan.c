@@ -1,6 +1,8 @@
 /* Finds the special values of a chunk and the range of all others. An extreme
- * that is far from all other values, and repeats, is guessed to be a fill value, and the scan is repeated without it. If the caller names two fill values, no
- * others are looked for. Guessed fill values count for the range of the bound unless they are usual ones (codec/model/fills.h). */
+ * that is far from all other values, and repeats, is guessed to be a fill
+ * value, and the scan is repeated without it. If the caller names two fill
+ * values, no others are looked for. Guessed fill values count for the range of
+ * the bound unless they are usual ones (codec/model/fills.h). */
 #include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
