@@ -603,6 +603,49 @@ parts_of_a_huge_range_equal_single_chunks(void **state)
     free_batch(batch);
 }
 
+/* Clouds: values in boxes, one in 13 of all, and zeros elsewhere. */
+static void
+clear_sky(const struct terp_chunk *chunk, uint8_t *values)
+{
+    const size_t nbytes = (size_t)terp_value_nbytes(chunk->type);
+    const uint64_t ny = chunk->dims[1], nx = chunk->dims[2];
+
+    for (uint64_t i = 0; i < terp_chunk_nvalues(chunk); i++) {
+        const uint64_t x = i % nx, y = i / nx % ny, z = i / nx / ny;
+        if (x % 32 < 8 || x % 32 >= 20 || y < 4 || y >= ny / 2 || z % 2 > 0)
+            memset(values + i * nbytes, 0, nbytes);
+    }
+}
+
+/* Sparse chunks are sampled by more runs, of which a block takes several. */
+static void
+sparse_chunks_equal_the_cpu(void **state)
+{
+    static const uint64_t dims[] = {40, 50, 64};
+    static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64};
+
+    (void)state;
+    for (uint64_t turn = 0; turn < COUNT(types); turn++) {
+        const struct terp_chunk chunk =
+            terp_case_chunk(types[turn], COUNT(dims), dims);
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        struct batch *batch = make_batch(&params, &chunk, 2, TERP_FIELD_ROUGH);
+        for (uint64_t i = 0; i < batch->nchunks; i++) {
+            struct terp_info info = {.size = sizeof info};
+            clear_sky(&chunk, batch->values[i]);
+            free(batch->streams[i].bytes);
+            batch->streams[i] =
+                terp_case_encode(&params, &chunk, batch->values[i], 1);
+            assert_int_equal(terp_inspect(batch->streams[i].bytes,
+                                          batch->streams[i].nbytes, &info),
+                             TERP_OK);
+            assert_true(info.nspecials >= terp_chunk_nvalues(&chunk) / 8 * 7);
+        }
+        check_encode(batch, &params, &places[turn % COUNT(places)]);
+        free_batch(batch);
+    }
+}
+
 /* The device may replay repeated sequences of kernels, with other contents,
  * numbers of chunks and addresses. */
 static void
@@ -799,6 +842,7 @@ main(int argc, char **argv)
         cmocka_unit_test(batch_of_a_psnr_equals_single_chunks),
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(parts_of_a_huge_range_equal_single_chunks),
+        cmocka_unit_test(sparse_chunks_equal_the_cpu),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
