@@ -439,6 +439,10 @@ fake_H5VLdataset_get(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
         return -1;
     if (id_of(at) < 0)
         return 0;
+    if (get->op == VOL_DATASET_GET_STORAGE_SIZE) {
+        *(hsize_t *)get->args.out = H5Dget_storage_size(id_of(at));
+        return 0;
+    }
     get->args.id = get->op == VOL_DATASET_GET_DCPL
                        ? H5Dget_create_plist(id_of(at))
                    : get->op == VOL_DATASET_GET_SPACE ? H5Dget_space(id_of(at))

@@ -19,6 +19,8 @@
 #include "h5tests/support/h5_files.h"
 #include "h5tests/support/painted.h"
 #include "h5tests/vol/fake_below.h"
+#include "vol/exchange.h"
+#include "vol/messages.h"
 #include "vol/object.h"
 #include "vol/pass.h"
 #include "vol/split.h"
@@ -1463,6 +1465,237 @@ marks_of_another_process_are_an_error(void **state)
     close_trial(&trial);
 }
 
+/* ---- processes that write parts of the same chunks ---- */
+
+/* Of the field of two processes, this one writes layers [0, 6), and the other
+ * one the layers from `begin` on. Chunks have 4 layers. */
+static struct {
+    uint64_t begin;
+    uint64_t state; /* 1: a box, 2: other values */
+    bool fails;
+    float field[NVALUES];
+} other;
+
+int
+__wrap_vol_messages_nprocesses(const struct vol_messages *);
+int
+__wrap_vol_messages_rank(const struct vol_messages *);
+bool
+__wrap_vol_messages_gather(const struct vol_messages *, const void *, size_t,
+                           void *);
+bool
+__wrap_vol_messages_exchange(const struct vol_messages *,
+                             const struct vol_parcels *,
+                             const struct vol_parcels *);
+struct vol_messages *
+__wrap_vol_messages_share(struct vol_messages *);
+void
+__wrap_vol_messages_close(struct vol_messages *);
+
+int
+__wrap_vol_messages_nprocesses(const struct vol_messages *messages)
+{
+    (void)messages;
+    return 2;
+}
+
+int
+__wrap_vol_messages_rank(const struct vol_messages *messages)
+{
+    (void)messages;
+    return 0;
+}
+
+struct vol_messages *
+__wrap_vol_messages_share(struct vol_messages *messages)
+{
+    return messages;
+}
+
+void
+__wrap_vol_messages_close(struct vol_messages *messages)
+{
+    (void)messages;
+}
+
+bool
+__wrap_vol_messages_gather(const struct vol_messages *messages,
+                           const void *mine, size_t nbytes, void *all_ret)
+{
+    const uint64_t box[] = {other.state, other.begin, 0, 0, 10, 8, 8};
+    uint8_t *at = all_ret;
+
+    (void)messages;
+    memcpy(at, mine, nbytes);
+    memcpy(at + nbytes, box, nbytes);
+    /* The second message is an answer. A process without a box says no. */
+    if (nbytes == 1)
+        at[1] = other.state == 2 ? 3 : at[0];
+    return !other.fails;
+}
+
+bool
+__wrap_vol_messages_exchange(const struct vol_messages *messages,
+                             const struct vol_parcels *sent,
+                             const struct vol_parcels *received)
+{
+    (void)messages;
+    assert_int_equal(sent->nbytes[1], 0);
+    assert_int_equal(received->nbytes[1], 2 * 64 * sizeof(float));
+    memcpy(received->data + received->at[1], other.field + 6 * 64,
+           2 * 64 * sizeof(float));
+    return true;
+}
+
+struct exchange_case {
+    struct trial trial;
+    hid_t dataset;
+    struct vol_object *object;
+    struct vol_transfer write;
+};
+
+static void
+end_object(struct exchange_case *c)
+{
+    if (c->object == NULL)
+        return;
+    c->object->messages = NULL;
+    close_object(c->object);
+}
+
+/* An object keeps what it knows of its dataset. */
+static void
+renew_object(struct exchange_case *c)
+{
+    end_object(c);
+    c->object = make_object(&c->trial, c->dataset);
+    c->object->messages = (struct vol_messages *)&other;
+    c->write.dataset = c->object;
+}
+
+static void
+open_exchange(bool is_new, struct exchange_case *c)
+{
+    static const struct scenario scenario = {"exchange", CUBE, true, ALL,
+                                             ALL,        true, MPI};
+    static const hsize_t start[3], count[] = {6, 8, 8};
+    hid_t dcpl = make_dcpl(CUBE), space = H5Screate_simple(3, cube.dims, NULL);
+
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < NVALUES; i++)
+        other.field[i] = (float)i;
+    other.begin = 6;
+    other.state = 1;
+    other.fails = false;
+    open_trial(&scenario, &c->trial);
+    prepare_below(&c->trial, UINT64_MAX);
+    hid_t fresh =
+        h5_dataset_new(c->trial.file, "fresh", H5T_IEEE_F32LE, &cube, dcpl);
+    c->dataset = is_new ? fresh : c->trial.datasets[0];
+    H5Iinc_ref(c->dataset);
+    c->write =
+        (struct vol_transfer){.type = H5T_IEEE_F32LE,
+                              .mem_space = H5Screate_simple(3, count, NULL),
+                              .file_space = space,
+                              .dxpl = H5P_DATASET_XFER_DEFAULT,
+                              .src = other.field};
+    select_box(space, start, NULL, count, NULL);
+    renew_object(c);
+    H5Dclose(fresh);
+    H5Pclose(dcpl);
+}
+
+static void
+close_exchange(struct exchange_case *c)
+{
+    H5Sclose(c->write.mem_space);
+    H5Sclose(c->write.file_space);
+    end_object(c);
+    H5Idec_ref(c->dataset);
+    check_below(&c->trial, "exchange");
+    close_trial(&c->trial);
+}
+
+/* Whether the process got whole chunks. Otherwise its transfer is unchanged. */
+static bool
+exchange(const struct exchange_case *c, const char *what)
+{
+    struct vol_transfer write = c->write;
+    struct vol_exchange made;
+
+    const bool may_mark = vol_exchange_make(NULL, 0, &write, &made);
+    if (may_mark ? memcmp(made.values, other.field, 8 * 64 * sizeof(float)) != 0
+                 : write.src != other.field ||
+                       write.file_space != c->write.file_space)
+        fail_msg("%s: the transfer is wrong", what);
+    vol_exchange_close(&fake_below.library, &made);
+    return may_mark;
+}
+
+static void
+parts_are_exchanged_where_they_fill_chunks(void **state)
+{
+    struct exchange_case c;
+
+    (void)state;
+    open_exchange(true, &c);
+    assert_true(exchange(&c, "parts"));
+    other.begin = 7;
+    assert_false(exchange(&c, "a gap"));
+    other.begin = 5;
+    assert_false(exchange(&c, "an overlap"));
+    other.begin = 6;
+    other.state = 2;
+    assert_false(exchange(&c, "no box"));
+    other.state = 1;
+    other.fails = true;
+    assert_false(exchange(&c, "no messages"));
+    other.fails = false;
+    c.write.on_device = true;
+    assert_false(exchange(&c, "a device"));
+    c.write.on_device = false;
+    setenv("TERP_MAX_MEMORY", "16K", 1);
+    assert_false(exchange(&c, "little memory"));
+    unsetenv("TERP_MAX_MEMORY");
+    close_exchange(&c);
+    open_exchange(false, &c);
+    assert_false(exchange(&c, "chunks exist"));
+    close_exchange(&c);
+}
+
+static void
+failure_in_an_exchange_leaves_the_values(void **state)
+{
+    struct exchange_case c;
+    char what[100];
+
+    (void)state;
+    open_exchange(true, &c);
+    for (uint64_t n = 0, ncalls = 1; n <= ncalls; n++) {
+        fake_below.fail_at = UINT64_MAX;
+        renew_object(&c);
+        fake_below.ncalls = 0;
+        fake_below.fail_at = n;
+        snprintf(what, sizeof what, "call %llu", (unsigned long long)n);
+        (void)exchange(&c, what);
+        ncalls = fake_below.ncalls;
+    }
+    fake_below.fail_at = UINT64_MAX;
+    renew_object(&c);
+    assert_true(exchange(&c, "no failure"));
+    for (uint64_t n = 0, ncalls = 1; n <= ncalls; n++) {
+        snprintf(what, sizeof what, "allocation %llu", (unsigned long long)n);
+        renew_object(&c);
+        terp_allocations_start(n, UINT64_MAX);
+        (void)exchange(&c, what);
+        const struct terp_allocations used = terp_allocations_stop();
+        ncalls = used.ncalls;
+        if (used.nleaked != (c.object->plan != NULL))
+            fail_msg("%s: %lld blocks stay", what, (long long)used.nleaked);
+    }
+    close_exchange(&c);
+}
+
 int
 main(void)
 {
@@ -1486,6 +1719,8 @@ main(void)
         cmocka_unit_test(marks_stand_for_values),
         cmocka_unit_test(failure_with_marks_is_an_error_or_right),
         cmocka_unit_test(marks_of_another_process_are_an_error),
+        cmocka_unit_test(parts_are_exchanged_where_they_fill_chunks),
+        cmocka_unit_test(failure_in_an_exchange_leaves_the_values),
     };
 
     return cmocka_run_group_tests(tests, open_fake, NULL);
