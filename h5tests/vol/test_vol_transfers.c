@@ -1624,9 +1624,10 @@ exchange(const struct exchange_case *c, const char *what)
     struct vol_exchange made;
 
     const bool may_mark = vol_exchange_make(NULL, 0, &write, &made);
-    if (may_mark ? memcmp(made.values, other.field, 8 * 64 * sizeof(float)) != 0
-                 : write.src != other.field ||
-                       write.file_space != c->write.file_space)
+    if (may_mark)
+        assert_memory_equal(made.values, other.field, 8 * 64 * sizeof(float));
+    else if (write.src != other.field ||
+             write.file_space != c->write.file_space)
         fail_msg("%s: the transfer is wrong", what);
     vol_exchange_close(&fake_below.library, &made);
     return may_mark;
