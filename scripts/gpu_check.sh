@@ -376,7 +376,7 @@ stage_mpi() {
         TEST_PARALLEL_WRITE=$mpi/bin/parallel_write \
         TEST_MPI_PATTERNS=$mpi/bin/mpi_patterns \
         TEST_MPI_MESSAGES=$mpi/bin/mpi_messages \
-        try mpi_files 200 python3 h5tests/tools/test_mpi.py || failed=1
+        try mpi_files 400 python3 h5tests/tools/test_mpi.py || failed=1
     grep 'written and read by' "$logs/mpi_files.log"
     if [ "$ndevices" -eq 1 ]; then
         echo "not tested: processes that share several GPUs; there is one GPU"
