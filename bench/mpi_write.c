@@ -2,11 +2,11 @@
  *
  *     mpi_write FILE FIELD EXTENT CHUNK UNIT BOUND STEPS [double]
  *
- * FIELD has EXTENT^3 float32 values. The processes share its layers out evenly,
- * in multiples of UNIT layers: where UNIT is no multiple of CHUNK, processes
- * have parts of the same chunks. With "double" the values are doubles in
- * memory. Prints the seconds of each step, those of the slowest process: the
- * write of a new dataset. */
+ * FIELD has EXTENT^3 float32 values. Each process has about the same number of
+ * layers, a multiple of UNIT. If CHUNK does not divide UNIT, several processes
+ * have parts of one chunk. With "double" the values are doubles in memory. Each
+ * step writes a new dataset. The program prints the seconds that the slowest
+ * process takes for it. */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -113,8 +113,8 @@ struct move {
     uint64_t values_at;
 };
 
-/* Copies a row of a chunk, of which the first `ninside` values lie in the array
- * at index `at`. */
+/* Copies a row of a chunk. Its first `ninside` values lie in the array, from
+ * index `at` on; the others are padding. */
 static void
 move_row(const struct move *move, uint64_t at, uint64_t ninside, uint8_t *row)
 {

@@ -105,10 +105,11 @@ terp_averages_dims(unsigned priorities, int ndims)
     return (int)most + 1 < ndims;
 }
 
-/* The average of long splines is not sampled but priced by what they gain in
- * one dimension. That is too low a price where one dimension is smoother than
- * the other. So blending, which is sampled, may be dearer than the average by
- * one part in TERP_BLEND_LEAD, in levels of at least 1 KiB. */
+/* Blending is sampled; the average of long splines is not. The price of the
+ * average follows from the gain of long splines in one dimension, and is too
+ * low if one dimension is smoother than the other. So in levels of at least 1
+ * KiB the tuner takes blending if its price exceeds that of the average by at
+ * most one part in TERP_BLEND_LEAD. */
 #define TERP_BLEND_LEAD 32
 #define TERP_BLEND_LEAD_MIN_COST (UINT64_C(8192) << TERP_COST_FRACTION_NBITS)
 static inline TERP_HOST_DEVICE uint64_t

@@ -588,12 +588,11 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
 /* Keeps the C library from returning memory to the system after each chunk.
  * HDF5 and the filter allocate several buffers as large as a chunk, and release
  * all of them. glibc then gives back the end of the heap if it is larger than a
- * threshold, and the next chunk has a page fault for each 4 KiB. That took a
- * sixth of the time of writing chunks of 1 MiB. glibc raises the threshold to
- * twice the size of a large block that is released (mallopt(3),
- * M_MMAP_THRESHOLD), so this function releases a block that nobody has touched.
- * Sixteen times a chunk hold all buffers; glibc raises the threshold to 64 MiB
- * at most.
+ * threshold, and the next chunk has a page fault for each 4 KiB. The faults
+ * took a fifth of the time of writing chunks of 1 MiB. When a program releases
+ * a large block, glibc raises the threshold to twice its size, at most to 64
+ * MiB (mallopt(3), M_MMAP_THRESHOLD). So this function allocates and releases
+ * an unused block of eight times a chunk.
  *
  * Where HDF5 gets marks, chunks are hardly touched, and fresh memory is better:
  * HDF5 asks for zeros, and the C library would have to clear used memory. */

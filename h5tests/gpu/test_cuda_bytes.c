@@ -617,7 +617,8 @@ clear_sky(const struct terp_chunk *chunk, uint8_t *values)
     }
 }
 
-/* Sparse chunks are sampled by more runs, of which a block takes several. */
+/* The tuner samples more runs of sparse chunks, and each block takes several of
+ * these runs. */
 static void
 sparse_chunks_equal_the_cpu(void **state)
 {

@@ -58,7 +58,7 @@ enum {
     LAST = 1 << 16,   /* the last process has all values */
     BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
     GAP = 1 << 18,    /* no process has the last layers */
-    IDLE = 1 << 19    /* the first of several processes has no values */
+    IDLE = 1 << 19    /* of several processes, the first has no values */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
