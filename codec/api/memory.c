@@ -134,7 +134,8 @@ move_row(const struct move *move, uint64_t at, uint64_t ninside, uint8_t *row)
 }
 
 /* Copies rows [begin, end) of a chunk, whose number is relative to move->first.
- * The rows along the second to last dimension are a run. terp_array_row finds
+ * Consecutive rows along one dimension are a run: along the fastest dimension,
+ * except the last, in which the chunk has several rows. terp_array_row finds
  * only the first row of a run, because its divisions take longer than the copy
  * of a short row. */
 static void
@@ -151,12 +152,14 @@ move_rows(const struct move *move, uint64_t chunk, uint64_t begin, uint64_t end)
         begin * row_nbytes;
 
     if (last > 0) {
-        const int d = last - 1;
-        const uint64_t at =
-            number / div_up(array->dims[last], array->chunk[last]) %
-            div_up(array->dims[d], array->chunk[d]) * array->chunk[d];
+        int d = last - 1;
+        uint64_t of_run =
+            number / div_up(array->dims[last], array->chunk[last]);
+        for (; d > 0 && array->chunk[d] == 1; d--)
+            of_run /= array->dims[d];
+        const uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
         run_nrows = array->chunk[d];
-        run_ninside = array->dims[d] - at;
+        run_ninside = array->dims[d] - of_run % nchunks * array->chunk[d];
         stride = array->stride[d];
     }
     for (uint64_t i = begin; i < end;) {
