@@ -24,6 +24,7 @@ print_us(uint64_t extent, const char *where, const char *what, double seconds)
 static bench_stage *const before_tiles[] = {cuda_swap_src,
                                             cuda_scan,
                                             cuda_tune,
+                                            cuda_spline_begin,
                                             cuda_spline_quantize,
                                             cuda_lorenzo_quantize,
                                             cuda_specials_write,

@@ -42,6 +42,7 @@ set(TERP_CUDA_SOURCES
   predict/references_search.cu
   predict/repeats.cu
   predict/scan.cu
+  predict/plans.cu
   predict/spline.cu
   predict/tuner.cu
   sections/escapes.cu

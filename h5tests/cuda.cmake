@@ -120,11 +120,17 @@ set_tests_properties(test_cuda_lossless PROPERTIES COST 100)
 terp_add_cuda_test(test_cuda_specials gpu/test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
 # The same test with the launch shapes of large chunks.
+add_library(terp_cuda_busy_spline OBJECT)
+terp_emulate_cuda(terp_cuda_busy_spline
+  ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu)
+target_compile_definitions(terp_cuda_busy_spline
+  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u)
 terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
-  ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/escapes.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_quantize.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_reconstruct.cu)
+target_sources(test_cuda_prediction_busy
+  PRIVATE $<TARGET_OBJECTS:terp_cuda_busy_spline>)
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u
     CUDA_SINGLE_BLOCK_MAX_NRANGES=0
@@ -191,14 +197,17 @@ if(TARGET load_chunks)
     "TERP_ENGINE=cuda;TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>")
 endif()
 
-# Chunks under all bounds, with the launch shapes of large chunks.
+# Chunks under all bounds, with the launches and their shapes of large chunks.
 add_library(terp_cuda_busy_library SHARED)
-set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu
+set(busy_sources engine/sequence.cu predict/pointwise.cu predict/scan.cu sections/signs.cu
   sections/low_bits.cu sections/specials_mask.cu
   sections/stream_read.cu entropy/tiles_decode.cu)
 list(TRANSFORM busy_sources PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
 terp_emulate_cuda(terp_cuda_busy_library ${busy_sources})
+target_sources(terp_cuda_busy_library
+  PRIVATE $<TARGET_OBJECTS:terp_cuda_busy_spline>)
 target_compile_definitions(terp_cuda_busy_library PRIVATE
+  CUDA_TOLD_MIN_NPARTITIONS=1
   CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
   CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_POINTWISE_MAX_NBLOCKS=3
   CUDA_SIGNS_MAX_NBLOCKS=3)

@@ -324,6 +324,7 @@ lay_out_pinned(uint64_t nchunks, struct cuda_batch *batch,
     batch->h_chunks =
         (struct cuda_chunk *)take(nchunks * sizeof *batch->h_chunks);
     slot->h_short = take(nchunks * CUDA_SHORT_NBYTES);
+    batch->h_plans = (struct cuda_plans *)take(sizeof *batch->h_plans);
     return at;
 }
 

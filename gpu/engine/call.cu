@@ -369,7 +369,8 @@ start(struct terp_cuda_device *device, const struct cuda_call *call,
     cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
     if (error == cudaSuccess)
         error = upload(call, batch);
-    return error == cudaSuccess ? cuda_sequence_run(device, batch->slot)
+    return error == cudaSuccess ? cuda_sequence_run(device, batch->slot,
+                                                    batch->n == call->nchunks)
                                 : error;
 }
 

@@ -168,8 +168,8 @@ fill_device(struct terp_cuda_device *device)
 void
 cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    for (struct cuda_sequence &sequence : slot->sequence)
-        cuda_sequence_drop(&sequence);
+    for (struct cuda_sequences &sequences : slot->sequences)
+        cuda_sequences_drop(&sequences);
     slot->has_layout = false;
     cudaFree(slot->d_memory);
     cudaFreeHost(slot->h_memory);

@@ -22,12 +22,32 @@
  */
 #define CUDA_NSLOTS 4
 
-/* The kernels of the last batch in a slot, as a graph if the batch came
- * twice. */
+/* Which kernels of a batch are launched: all, or in two goes, of which the
+ * later one needs the plans (gpu/engine/sequence.cu). */
+enum cuda_launches {
+    CUDA_LAUNCH_ALL,
+    CUDA_LAUNCH_EARLY,
+    CUDA_LAUNCH_LATER
+};
+
+/* The kernels of an earlier batch in a slot, or of a part of them, as a graph
+ * if the batch came twice. */
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch comes again */
-    bool seen;             /* `batch` has been launched */
+    bool seen;             /* these kernels of `batch` have been launched */
+    enum cuda_launches which;
     struct cuda_batch batch;
+};
+
+/* How many kinds of plans a slot keeps graphs for: those of some fields that a
+ * program writes in turns. */
+#define CUDA_NLATER 4
+
+/* The kernels of a slot in one direction. first: of whole batches, or of first
+ * parts. later: of second parts, by their plans; nlater counts those so far. */
+struct cuda_sequences {
+    struct cuda_sequence first, later[CUDA_NLATER];
+    unsigned nlater;
 };
 
 /* A side stream of a slot. Its kernels run after the event `forked` of the
@@ -73,7 +93,7 @@ struct cuda_slot {
     bool has_layout;              /* the device has a copy of h_layout */
     struct cuda_stream_kinds
         last_kinds; /* kinds in the last batch that was decoded */
-    struct cuda_sequence sequence[2]; /* by batch.decodes */
+    struct cuda_sequences sequences[2]; /* by batch.decodes */
 };
 
 /* Blocks of device memory that a device keeps for later calls. It is the most

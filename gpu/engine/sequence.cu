@@ -33,7 +33,11 @@ enum {
     LATTICE = 512,       /* if levels are left out, works on slot->lattice */
     WIDE = 1024,         /* only if codes may be wide */
     LOSSLESS = 2048,     /* only if streams may be lossless */
-    BOUNDED = 4096       /* only if streams may have a bound above 0 */
+    BOUNDED = 4096,      /* only if streams may have a bound above 0 */
+    LORENZO = 8192,      /* only if chunks may have this prediction */
+    SPLINES = 16384,
+    TELL = 32768, /* only if kernels are launched in two goes (run_in_two) */
+    LATER = 65536 /* in the second of two goes */
 };
 
 struct sequence_step {
@@ -54,26 +58,28 @@ static const struct sequence_step encode_steps[] = {
     {cuda_low_bits_find, WIDE},
     {cuda_tune, BOUNDED},
     {cuda_lossless_tune, LOSSLESS},
-    {cuda_lorenzo_low_bits, WIDE | SIDE},
-    {cuda_lorenzo_quantize, BOUNDED | SIDE},
-    {cuda_spline_quantize, BOUNDED},
-    {cuda_lossless_quantize, LOSSLESS},
-    {cuda_specials_write, JOIN | SIDE},
-    {cuda_shifts_find, LOSSLESS},
-    {cuda_signs_write, SIDE},
-    {cuda_tails_write, WIDE | SIDE},
-    {cuda_shifts_write, LOSSLESS | SIDE},
-    {cuda_remainders_write, LOSSLESS | SIDE},
-    {cuda_escapes_write, SIDE},
-    {cuda_context_sort, 0},
-    {cuda_low_bits_split, WIDE | JOIN_WIDE},
-    {cuda_low_bits_place, SIDE | WIDE},
-    {cuda_tiles_encode, 0},
-    {cuda_partitions_encode, JOIN},
-    {cuda_stream_write, JOIN_APART},
-    {cuda_low_bits_write, WIDE | LARGE},
-    {cuda_references_find, LOSSLESS},
-    {cuda_seal, LARGE},
+    {cuda_plans_tell, TELL | SIDE},
+    {cuda_lorenzo_low_bits, LATER | LORENZO | WIDE | SIDE},
+    {cuda_lorenzo_quantize, LATER | LORENZO | BOUNDED | SIDE},
+    {cuda_spline_begin, BOUNDED},
+    {cuda_spline_quantize, LATER | SPLINES | BOUNDED},
+    {cuda_lossless_quantize, LATER | LOSSLESS},
+    {cuda_specials_write, LATER | JOIN | SIDE},
+    {cuda_shifts_find, LATER | LOSSLESS},
+    {cuda_signs_write, LATER | SIDE},
+    {cuda_tails_write, LATER | WIDE | SIDE},
+    {cuda_shifts_write, LATER | LOSSLESS | SIDE},
+    {cuda_remainders_write, LATER | LOSSLESS | SIDE},
+    {cuda_escapes_write, LATER | SIDE},
+    {cuda_context_sort, LATER},
+    {cuda_low_bits_split, LATER | WIDE | JOIN_WIDE},
+    {cuda_low_bits_place, LATER | SIDE | WIDE},
+    {cuda_tiles_encode, LATER},
+    {cuda_partitions_encode, LATER | JOIN},
+    {cuda_stream_write, LATER | JOIN_APART},
+    {cuda_low_bits_write, LATER | WIDE | LARGE},
+    {cuda_references_find, LATER | LOSSLESS},
+    {cuda_seal, LATER | LARGE},
     {NULL, 0}};
 
 static const struct sequence_step measure_steps[] = {
@@ -84,6 +90,7 @@ static const struct sequence_step decode_steps[] = {
     {cuda_verify, APART},
     {cuda_model_read, 0},
     {cuda_coarsen, 0},
+    {cuda_plans_tell, TELL | SIDE},
     {cuda_specials_mask, SIDE},
     {cuda_signs_read, SIDE},
     {cuda_coarsen_bits, SIDE},
@@ -95,15 +102,15 @@ static const struct sequence_step decode_steps[] = {
     {cuda_shifts_place, LOSSLESS | LATTICE},
     {cuda_spline_begin, LATTICE},
     {cuda_escapes_place, LATTICE},
-    {cuda_lorenzo_reconstruct, SIDE | LATTICE},
-    {cuda_lossless_reconstruct, LOSSLESS | SIDE | LATTICE},
-    {cuda_remainders_place, LOSSLESS | SIDE | LATTICE},
-    {cuda_spline_reconstruct, LATTICE},
-    {cuda_pointwise_decode, JOIN | LATTICE},
-    {cuda_uncarry, LATTICE},
-    {cuda_specials_read, 0},
-    {cuda_swap_dst, JOIN_APART | LATTICE},
-    {cuda_wanted_gather, 0},
+    {cuda_lorenzo_reconstruct, LATER | LORENZO | SIDE | LATTICE},
+    {cuda_lossless_reconstruct, LATER | LOSSLESS | SIDE | LATTICE},
+    {cuda_remainders_place, LATER | LOSSLESS | SIDE | LATTICE},
+    {cuda_spline_reconstruct, LATER | SPLINES | LATTICE},
+    {cuda_pointwise_decode, LATER | JOIN | LATTICE},
+    {cuda_uncarry, LATER | LATTICE},
+    {cuda_specials_read, LATER},
+    {cuda_swap_dst, LATER | JOIN_APART | LATTICE},
+    {cuda_wanted_gather, LATER},
     {NULL, 0}};
 
 /* ---- a graph in the making ---- */
@@ -236,25 +243,31 @@ batch_of_step(const struct cuda_slot *slot, const struct sequence_step *step)
                                               : &slot->batch;
 }
 
-/* The flags among LARGE, WIDE, LOSSLESS and BOUNDED that apply to the batch. */
+/* The kinds of steps that a batch does not need, among LARGE, WIDE, LOSSLESS,
+ * BOUNDED, LORENZO and SPLINES. */
 static unsigned
-kinds_of(const struct cuda_batch *batch)
+needless_kinds(const struct cuda_batch *batch)
 {
-    return (batch->npartitions > CUDA_SMALL_CHUNK_NPARTITIONS ? LARGE : 0) |
-           (batch->may_have_low_bits ? WIDE : 0) |
-           (batch->may_be_lossless ? LOSSLESS : 0) |
-           (batch->may_be_lossless && !batch->may_have_low_bits ? 0 : BOUNDED);
+    const struct cuda_plans &plans = batch->plans;
+
+    return (batch->npartitions > CUDA_SMALL_CHUNK_NPARTITIONS ? 0 : LARGE) |
+           (batch->may_have_low_bits ? 0 : WIDE) |
+           (batch->may_be_lossless ? 0 : LOSSLESS) |
+           (batch->may_be_lossless && !batch->may_have_low_bits ? BOUNDED : 0) |
+           (cuda_plans_may_have(plans, plans.lorenzo, 1) ? 0 : LORENZO) |
+           (cuda_plans_may_have(plans, plans.splines, 1) ? 0 : SPLINES);
 }
 
-/* Launches all kernels of the slot's batch. `recording` is the graph that
- * receives them, or NULL. */
+/* Launches kernels of the slot's batch. `recording` is the graph
+ * that receives them, or NULL. */
 static cudaError_t
-enqueue(const struct cuda_slot *slot, struct recording *recording)
+enqueue(const struct cuda_slot *slot, enum cuda_launches which,
+        struct recording *recording)
 {
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
     unsigned joins = JOIN;
-    const unsigned others =
-        (LARGE | WIDE | LOSSLESS | BOUNDED) & ~kinds_of(&slot->batch);
+    const unsigned others = needless_kinds(&slot->batch) |
+                            (which == CUDA_LAUNCH_EARLY ? LATER : TELL);
     const struct sequence_step *step = slot->batch.decodes ? decode_steps
                                        : slot->batch.encoding.measures
                                            ? measure_steps
@@ -268,10 +281,12 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         joins |= JOIN_LOSSLESS;
     /* the side has received kernels since its last join */
     bool works[CUDA_NSIDES] = {};
-    cudaError_t error = cuda_chunks_begin(slot);
+    cudaError_t error =
+        which == CUDA_LAUNCH_LATER ? cudaSuccess : cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;
-        if (step->where & others)
+        if (step->where & others ||
+            (which == CUDA_LAUNCH_LATER && !(step->where & LATER)))
             continue;
         const bool is_joined[CUDA_NSIDES] = {(step->where & joins) != 0,
                                              (step->where & JOIN_APART) != 0};
@@ -289,7 +304,12 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         if (error == cudaSuccess)
             error = step->run(batch_of_step(slot, step), stream);
     }
-    return error == cudaSuccess ? cuda_chunks_end(slot) : error;
+    for (int side = 0; side < CUDA_NSIDES; side++)
+        if (error == cudaSuccess && which == CUDA_LAUNCH_EARLY && works[side])
+            error = join_side(slot, side, recording);
+    return error == cudaSuccess && which != CUDA_LAUNCH_EARLY
+               ? cuda_chunks_end(slot)
+               : error;
 }
 
 /* Instantiating a graph sets a flag of the primary context
@@ -317,7 +337,7 @@ instantiate(const struct cuda_driver *driver, cudaGraph_t graph,
 
 static cudaError_t
 make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
-           cudaGraphExec_t *executable_ret)
+           enum cuda_launches which, cudaGraphExec_t *executable_ret)
 {
     struct recording recording = {};
 
@@ -327,7 +347,7 @@ make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
     if (error != cudaSuccess)
         return error;
     thread_recorder = &recording.recorder;
-    error = enqueue(slot, &recording);
+    error = enqueue(slot, which, &recording);
     thread_recorder = NULL;
     if (error == cudaSuccess)
         error = instantiate(&device->driver, recording.graph, executable_ret);
@@ -335,8 +355,8 @@ make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
     return error;
 }
 
-void
-cuda_sequence_drop(struct cuda_sequence *sequence)
+static void
+drop(struct cuda_sequence *sequence)
 {
     if (sequence->graph != NULL)
         cudaGraphExecDestroy(sequence->graph);
@@ -344,30 +364,130 @@ cuda_sequence_drop(struct cuda_sequence *sequence)
     sequence->seen = false;
 }
 
-cudaError_t
-cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot)
+void
+cuda_sequences_drop(struct cuda_sequences *sequences)
 {
-    struct cuda_sequence *sequence = &slot->sequence[slot->batch.decodes];
-    cudaError_t error = cudaSuccess;
+    drop(&sequences->first);
+    for (struct cuda_sequence &later : sequences->later)
+        drop(&later);
+}
 
+/* Whether the sequence has these kernels of the slot's batch. */
+static bool
+is_of(const struct cuda_sequence *sequence, const struct cuda_slot *slot,
+      enum cuda_launches which)
+{
+    if (!sequence->seen || sequence->which != which)
+        return false;
     /* If only padding bytes differed, a new graph would be made; no harm. */
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
-    int differs = memcmp(&sequence->batch, &slot->batch, sizeof slot->batch);
-    if (differs != 0 || !sequence->seen) {
-        cuda_sequence_drop(sequence);
+    return memcmp(&sequence->batch, &slot->batch, sizeof slot->batch) == 0;
+}
+
+/* Launches kernels, as a graph if `sequence` has had the same ones before. */
+static cudaError_t
+run_launches(const struct terp_cuda_device *device,
+             const struct cuda_slot *slot, enum cuda_launches which,
+             struct cuda_sequence *sequence)
+{
+    cudaError_t error = cudaSuccess;
+
+    if (!is_of(sequence, slot, which)) {
+        drop(sequence);
         sequence->seen = true;
+        sequence->which = which;
         sequence->batch = slot->batch;
-        return enqueue(slot, NULL);
+        return enqueue(slot, which, NULL);
     }
     if (sequence->graph == NULL)
-        error = make_graph(device, slot, &sequence->graph);
+        error = make_graph(device, slot, which, &sequence->graph);
     if (error == cudaSuccess)
         error = cudaGraphLaunch(sequence->graph, slot->stream);
     if (error == cudaSuccess)
         return error;
     /* Perhaps memory was short. If the device is lost, enqueue fails too. */
     cudaGetLastError();
-    cuda_sequence_drop(sequence);
+    drop(sequence);
     sequence->seen = true;
-    return enqueue(slot, NULL);
+    return enqueue(slot, which, NULL);
+}
+
+/* Most turns in which the host looks for the plans before it asks the driver
+ * whether the kernels still run, which takes a lock of the driver's. A turn
+ * takes some tens of nanoseconds. */
+#define MAX_NTURNS 1024
+
+/* Waits until cuda_plans_tell has told the plans, or all kernels have ended. */
+static cudaError_t
+await_plans(struct cuda_slot *slot)
+{
+    const volatile unsigned *is_known = &slot->batch.h_plans->is_known;
+    cudaError_t error = cudaErrorNotReady;
+
+    while (*is_known == 0 && error == cudaErrorNotReady) {
+        for (int i = 0; i < MAX_NTURNS && *is_known == 0; i++)
+            ;
+        if (*is_known == 0)
+            error = cudaStreamQuery(slot->stream);
+    }
+    if (error != cudaSuccess && error != cudaErrorNotReady)
+        return error;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    slot->batch.plans = *slot->batch.h_plans;
+    return cudaSuccess;
+}
+
+/* Launches the batch in two goes. The first one tells the host the plans, so
+ * that the second one leaves out kernels that would find nothing to do: about
+ * half of the 57 that encode a chunk of 512^3, at one microsecond each. While
+ * the host waits and launches, the device goes on with the coarse levels
+ * (encode) or the tiles (decode). */
+static cudaError_t
+run_in_two(const struct terp_cuda_device *device, struct cuda_slot *slot,
+           struct cuda_sequences *sequences)
+{
+    struct cuda_sequence *later = sequences->later;
+    const struct cuda_sequence *end = later + CUDA_NLATER;
+
+    slot->batch.h_plans->is_known = 0;
+    cudaError_t error =
+        run_launches(device, slot, CUDA_LAUNCH_EARLY, &sequences->first);
+    if (error == cudaSuccess)
+        error = await_plans(slot);
+    if (error != cudaSuccess)
+        return error;
+    while (later < end && !is_of(later, slot, CUDA_LAUNCH_LATER))
+        later++;
+    if (later == end)
+        later = &sequences->later[sequences->nlater++ % CUDA_NLATER];
+    return run_launches(device, slot, CUDA_LAUNCH_LATER, later);
+}
+
+/* Whether the kernels that two goes leave out take more time than the wait
+ * between them. Chunks of fewer than CUDA_TOLD_MIN_NPARTITIONS have few levels
+ * with kernels of their own; more than TOLD_MAX_NCHUNKS chunks may need most
+ * kernels, and keep the device busy. Lossless encoding has no plans. Tests set
+ * a smaller number of partitions. */
+#ifndef CUDA_TOLD_MIN_NPARTITIONS
+#define CUDA_TOLD_MIN_NPARTITIONS (CUDA_SMALL_CHUNK_NPARTITIONS + 1)
+#endif
+#define TOLD_MAX_NCHUNKS 16
+static bool
+gains_by_two(const struct cuda_batch *batch)
+{
+    return batch->npartitions >= CUDA_TOLD_MIN_NPARTITIONS &&
+           batch->nchunks <= TOLD_MAX_NCHUNKS && !batch->encoding.measures &&
+           batch->decoding.nskipped == 0 &&
+           (batch->decodes || (needless_kinds(batch) & BOUNDED) == 0);
+}
+
+cudaError_t
+cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot,
+                  bool may_wait)
+{
+    struct cuda_sequences *sequences = &slot->sequences[slot->batch.decodes];
+
+    return may_wait && gains_by_two(&slot->batch)
+               ? run_in_two(device, slot, sequences)
+               : run_launches(device, slot, CUDA_LAUNCH_ALL, &sequences->first);
 }

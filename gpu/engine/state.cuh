@@ -1,8 +1,9 @@
 /* The data that the stages of the CUDA engine share, and the list of stages.
  *
  * A call works on a batch of chunks of one shape. Its stages are kernels:
- * blockIdx.y is the chunk, and blockIdx.x divides the chunk's work. Nothing
- * returns to the host between two stages. Each chunk has a state in device
+ * blockIdx.y is the chunk, and blockIdx.x divides the chunk's work. Of all
+ * results only the plans of large chunks return to the host between two stages
+ * (struct cuda_plans). Each chunk has a state in device
  * memory (struct cuda_chunk). A stage reads its parameters from the state and
  * does nothing if the state says that the stage does not apply or that the
  * chunk failed.
@@ -385,6 +386,47 @@ struct cuda_batch_decoding {
     uint64_t wanted_step;
 };
 
+/* Kinds of plans by which level 1 of a chunk of three dimensions is made, if
+ * its shape allows marching; a bit each. CUDA_UNEVEN: the values do not allow
+ * even tiles (march.cuh). CUDA_STEPS, CUDA_LONG_STEPS: the level does not
+ * march. */
+enum cuda_march {
+    CUDA_MARCH_CUBIC = 1,
+    CUDA_MARCH_NATURAL = 2,
+    CUDA_MARCH_LONG = 4,
+    CUDA_MARCH_BLENDED = 8,
+    CUDA_MARCH_LINEAR = 16,
+    CUDA_UNEVEN = 32,
+    CUDA_STEPS = 64,
+    CUDA_LONG_STEPS = 128
+};
+
+/* The predictions, and the plans of splines, that chunks of a batch have. Once
+ * the host knows them, it launches no kernel that would find nothing to do. */
+struct cuda_plans {
+    unsigned is_known;         /* if 0, the other members mean nothing */
+    unsigned lorenzo, splines; /* whether any chunk has the prediction */
+    /* By levels, a bit each; bit 31 stands for all levels from there on:
+     * whether any chunk has a long spline or the mean there, or another spline.
+     */
+    unsigned long_levels, other_levels;
+    unsigned marches; /* of enum cuda_march */
+};
+
+static inline TERP_HOST_DEVICE unsigned
+cuda_level_bit(int l)
+{
+    return 1u << (l < 31 ? l : 31);
+}
+
+/* Whether chunks may have any kind in `mask`. `of`: the member of `plans` that
+ * lists these kinds. */
+static inline bool
+cuda_plans_may_have(const struct cuda_plans &plans, unsigned of, unsigned mask)
+{
+    return plans.is_known == 0 || (of & mask) != 0;
+}
+
 /* The facts that all chunks of a batch share; a parameter of every kernel.
  * Where a chunk turns out to contradict them (another form, another kind of
  * stream), its status becomes TERP_ERR_DEVICE and the host codes it in another
@@ -426,6 +468,8 @@ struct cuda_batch {
     struct cuda_chunk *d_sign_chunks; /* [nchunks]: states of the signs' tiles,
                                          if chunks may have signs */
     struct cuda_chunk *h_chunks;      /* [nchunks], pinned: kernels access it */
+    struct cuda_plans plans;
+    struct cuda_plans *h_plans; /* pinned; see cuda_plans_tell */
     struct cuda_tables tables;
     struct cuda_regions at;
     uint8_t *d_scratch;
@@ -657,6 +701,10 @@ cuda_stage cuda_tune;
 /* The model's wide and tail_nbits for lorenzo, from its differences. */
 cuda_stage cuda_lorenzo_low_bits;
 
+/* Tells the host the plans of all chunks while the device goes on: writes
+ * h_plans, and is_known last. decode: it runs after cuda_model_read. */
+cuda_stage cuda_plans_tell;
+
 /* Lossless predictions. find_common: finds values in long runs and makes them
  * fill values; sets fills and all that cuda_scan sets for the other values.
  * tune: prediction and model. quantize: integers to work, then their
@@ -668,8 +716,9 @@ cuda_stage cuda_lossless_quantize;
 cuda_stage cuda_shifts_find;
 
 /* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
- * lattice. Lorenzo: integers in work; values that integers do not reproduce
- * become special (mask, nspecials, has_specials). */
+ * lattice; cuda_spline_begin makes the coarse levels before. Lorenzo: integers
+ * in work; values that integers do not reproduce become special (mask,
+ * nspecials, has_specials). */
 cuda_stage cuda_spline_quantize;
 cuda_stage cuda_lorenzo_quantize;
 
@@ -799,9 +848,9 @@ cuda_stage cuda_tails_place;
 /* Differences of lossless predictions into work. */
 cuda_stage cuda_shifts_place;
 
-/* Reconstructs the coarse levels of splines. It finds their escapes itself, and
- * places all escapes at the same time. cuda_spline_begins says whether the
- * stage launches anything. */
+/* Both directions: makes the coarse levels of splines. A decoder finds their
+ * escapes itself, and places all escapes at the same time; cuda_spline_begins
+ * says whether the stage launches anything. */
 bool
 cuda_spline_begins(const struct cuda_batch *batch);
 cuda_stage cuda_spline_begin;

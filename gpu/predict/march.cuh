@@ -128,6 +128,13 @@ plan_marches_blended(const struct cuda_chunk &chunk, int l)
            terp_blend_order(plan.priorities) == MARCH_NDIMS;
 }
 
+/* Whether the plan of a chunk may be one in `mask`, of enum cuda_march. */
+static inline bool
+may_march(const struct cuda_batch *batch, unsigned mask)
+{
+    return cuda_plans_may_have(batch->plans, batch->plans.marches, mask);
+}
+
 /* ---- values and forms ---- */
 
 /* both: one point of each of a thread's two cubes, of the same class. row: four

@@ -334,21 +334,46 @@ launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
                          COARSE_NTHREADS, sizeof(coarse_shared<T>), work);
 }
 
-/* Launches all kernels that march through level l. */
+/* Launches the kernels that march through level l, which is 1. */
 template <typename T, bool decode>
 static cudaError_t
 launch_marches(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
-    cudaError_t err = launch_march_ragged<T, decode>(batch, l, stream);
+    const bool is_even = shape_is_even(batch->h_layout, l);
+    const unsigned tiled = CUDA_MARCH_CUBIC | CUDA_MARCH_NATURAL |
+                           CUDA_MARCH_LONG | CUDA_MARCH_BLENDED;
+    cudaError_t err = cudaSuccess;
 
-    if (err == cudaSuccess)
+    if (may_march(batch, is_even ? (unsigned)CUDA_UNEVEN : tiled))
+        err = launch_march_ragged<T, decode>(batch, l, stream);
+    if (err == cudaSuccess && may_march(batch, CUDA_MARCH_LINEAR))
         err = launch_march_linear<T, decode>(batch, l, stream);
-    if (err == cudaSuccess && shape_is_even(batch->h_layout, l))
+    if (err == cudaSuccess && is_even && may_march(batch, tiled))
         err = has_small_planes(batch, l)
                   ? launch_march_small<decode>(batch, l, stream)
                   : launch_march<T, decode>(batch, l, stream);
-    return err == cudaSuccess ? launch_march_last<T, decode>(batch, l, stream)
-                              : err;
+    if (err == cudaSuccess && may_march(batch, CUDA_MARCH_BLENDED))
+        err = launch_march_last<T, decode>(batch, l, stream);
+    return err;
+}
+
+/* Whether chunks may have a long spline, or else another one, at level l, for
+ * which no other kernels march. */
+static bool
+may_have_long(const struct cuda_batch *batch, int l, bool marches)
+{
+    return marches ? may_march(batch, CUDA_LONG_STEPS)
+                   : cuda_plans_may_have(batch->plans, batch->plans.long_levels,
+                                         cuda_level_bit(l));
+}
+
+static bool
+may_have_other(const struct cuda_batch *batch, int l, bool marches)
+{
+    return marches
+               ? may_march(batch, CUDA_STEPS)
+               : cuda_plans_may_have(batch->plans, batch->plans.other_levels,
+                                     cuda_level_bit(l));
 }
 
 /* Launches all levels that cuda_spline_begin has not made. A chunk that has
@@ -362,14 +387,15 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
     struct level_shape shape;
     cudaError_t err = cudaSuccess;
 
-    if (!decode || ncoarse <= 0)
+    if (decode && ncoarse <= 0)
         err = launch_coarse<T, decode>(batch, ncoarse, stream);
     if (ncoarse < 0)
         return err;
     for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, SPLINE_LEFT, SPLINE_RIGHT, &shape);
         if (is_tiled(batch, shape)) {
-            err = launch_tiles<T, decode>(batch, l, stream);
+            if (may_have_other(batch, l, false))
+                err = launch_tiles<T, decode>(batch, l, stream);
         } else {
             const bool marches = is_marched(batch, shape);
             const bool wide = is_wide(batch, shape);
@@ -379,12 +405,12 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
             shape.marches = marches;
             if (marches)
                 err = launch_marches<T, decode>(batch, l, stream);
-            if (err == cudaSuccess)
+            if (err == cudaSuccess && may_have_other(batch, l, marches))
                 err = wide ? launch_level<float, decode, SPLINE_WIDE>(
                                  batch, shape, stream)
                            : launch_level<T, decode, 1>(batch, shape, stream);
         }
-        if (err == cudaSuccess)
+        if (err == cudaSuccess && may_have_long(batch, l, shape.marches))
             err = launch_long<T, decode>(batch, l, shape.marches, stream);
     }
     return err;
@@ -409,6 +435,10 @@ cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const int ncoarse = ncoarse_of(batch);
 
+    if (!batch->decodes)
+        return batch->value_nbytes == 4
+                   ? launch_coarse<float, false>(batch, ncoarse, stream)
+                   : launch_coarse<double, false>(batch, ncoarse, stream);
     if (ncoarse <= 0)
         return cudaSuccess;
     return batch->value_nbytes == 4

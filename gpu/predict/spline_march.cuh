@@ -312,7 +312,15 @@ template <typename T, typename tile, enum terp_spline spline>
 static cudaError_t
 launch_march_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
+    constexpr unsigned plan = tile::blended                 ? CUDA_MARCH_BLENDED
+                              : spline == TERP_SPLINE_CUBIC ? CUDA_MARCH_CUBIC
+                              : spline == TERP_SPLINE_NATURAL
+                                  ? CUDA_MARCH_NATURAL
+                                  : CUDA_MARCH_LONG;
     struct march_work work;
+
+    if (!may_march(batch, plan))
+        return cudaSuccess;
     const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
     return launch_shared(batch, stream, spline_march<T, tile, spline>, nblocks,

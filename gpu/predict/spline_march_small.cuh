@@ -98,6 +98,10 @@ launch_march_small(const struct cuda_batch *batch, int l, cudaStream_t stream)
             batch, l, stream);
     if (error != cudaSuccess)
         return error;
+    if (!may_march(batch, CUDA_MARCH_CUBIC | CUDA_MARCH_NATURAL |
+                              CUDA_MARCH_BLENDED |
+                              (decode ? 0 : CUDA_MARCH_LONG)))
+        return cudaSuccess;
     const uint64_t nblocks = make_march_work<cut>(batch, l, &work);
     return launch_shared(batch, stream, spline_march_small<decode>, nblocks,
                          tiles::nthreads, tiles::shared_nbytes, work, l);

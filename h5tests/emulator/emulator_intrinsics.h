@@ -276,6 +276,11 @@ __threadfence(void)
 }
 
 inline void
+__threadfence_system(void)
+{
+}
+
+inline void
 __threadfence_block(void)
 {
 }

@@ -414,6 +414,8 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
 
     begin_call(b);
     state->src = b->values;
+    b->batch.decodes = false;
+    assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
     assert_int_equal(state->status, TERP_OK);
     check_symbols(b, TERP_PREDICTION_SPLINE);
@@ -425,6 +427,7 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
     uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
     terp_cpu_spline.reconstruct(&cpu, values);
+    b->batch.decodes = true;
     assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
     check_values(b, values);
@@ -750,6 +753,8 @@ chunks_of_a_batch_may_differ_in_their_plans(void **state)
                                        TERP_BOUND_RATIO_ONE};
             chunk.model.plan[1] = plans[(p + k) % nplans];
         }
+        b.batch.decodes = false;
+        assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
         assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
         for (size_t k = 0; k < NCHUNKS; k++) {
             predict_by_cpu(&b, plans[(p + k) % nplans], values);
@@ -759,6 +764,7 @@ chunks_of_a_batch_may_differ_in_their_plans(void **state)
                        2 * b.nvalues) != 0)
                 fail_case(&b, "symbols of a batch");
         }
+        b.batch.decodes = true;
         assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
         assert_int_equal(cuda_spline_reconstruct(&b.batch, NULL), cudaSuccess);
         for (size_t k = 0; k < NCHUNKS; k++) {
@@ -902,6 +908,8 @@ a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
     b.state[0].model.plan[1].priorities = TERP_BLEND_PAIRS;
     b.state[0].prediction = TERP_PREDICTION_SPLINE;
     begin_call(&b);
+    b.batch.decodes = false;
+    assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
     assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
     b.state[0].status = TERP_OK;
