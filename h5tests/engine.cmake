@@ -89,7 +89,7 @@ endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
   foreach(name ahead batches border chunks create dataset dense device exchange
-          info library marks messages object pass pending plan plugin request rules selection split)
+          info library mapping marks messages object pass pending plan plugin request rules selection split)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
   foreach(name call coding dataset errors h5z_terp history host marks opened

@@ -10,6 +10,7 @@
 #include "filter/h5/batch.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/marks.h"
+#include "vol/mapping.h"
 #include "vol/plan.h"
 
 struct vol_marks {
@@ -254,6 +255,9 @@ vol_marks_begin(struct vol_marks *marks)
 {
     if (marks == NULL)
         return 0;
+    vol_mapping_begin(marks->marks.nchunks,
+                      terp_array_chunk_nvalues(&marks->block.array) *
+                          (uint64_t)marks->block.array.value_nbytes);
     terp_marks_offer(&marks->marks);
     return marks->held_nbytes;
 }
@@ -267,6 +271,7 @@ vol_marks_end(const void *caller, const struct vol_library *library,
     if (marks == NULL)
         return VOL_MARKED;
     terp_marks_offer(NULL);
+    vol_mapping_end();
     const bool all_taken = marks->marks.ntaken == marks->marks.nchunks;
     if (is_written && marks->marks.nforeign == 0 && !all_taken &&
         !is_collective) {

@@ -24,7 +24,8 @@ vol_marks_values(const struct vol_marks *marks, hid_t *memory_ret,
                  hid_t *file_ret);
 
 /* Offers the streams to the filter's calls in this thread, and returns the
- * bytes of the streams. NULL is allowed. */
+ * bytes of the streams. HDF5's buffers for new chunks are mapped until
+ * vol_marks_end. NULL is allowed. */
 uint64_t
 vol_marks_begin(struct vol_marks *marks);
 

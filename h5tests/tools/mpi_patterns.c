@@ -14,6 +14,9 @@
 #define _DEFAULT_SOURCE /* setenv and setitimer */
 
 #include <hdf5.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <math.h>
 #include <mpi.h>
 #include <signal.h>
@@ -31,7 +34,10 @@
 
 static hsize_t dims[RANK] = {150, 70, 90};
 static const hsize_t small_dims[RANK] = {70, 40, 40}; /* on the device */
-static const hsize_t chunk[RANK] = {16, 32, 32};
+static hsize_t chunk[RANK] = {16, 32, 32};
+/* 40 chunks of 1.2 MB */
+static const hsize_t large_dims[RANK] = {320, 140, 270};
+static const hsize_t large_chunk[RANK] = {8, 140, 270};
 
 static bool uses_device;
 
@@ -58,7 +64,8 @@ enum {
     LAST = 1 << 16,   /* the last process has all values */
     BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
     GAP = 1 << 18,    /* no process has the last layers */
-    IDLE = 1 << 19    /* of several processes, the first has no values */
+    IDLE = 1 << 19,   /* of several processes, the first has no values */
+    LARGE = 1 << 20   /* large chunks, and malloc tells of mapped memory */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -90,6 +97,7 @@ static const struct pattern patterns[] = {
     {"poor", FILTERED | OPTIONAL | POOR, 1},
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
+    {"large", FILTERED | UNFILLED | LARGE, 1},
 };
 
 static void
@@ -543,6 +551,10 @@ main(int argc, char **argv)
             need(-1, "open the CUDA runtime and a device");
     }
     const struct pattern found = find_patterns(argv[2]), *pattern = &found;
+    if ((pattern->is & LARGE) != 0) {
+        memcpy(dims, large_dims, sizeof dims);
+        memcpy(chunk, large_chunk, sizeof chunk);
+    }
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
     if ((pattern->is & TOGETHER) != 0)
@@ -563,6 +575,10 @@ main(int argc, char **argv)
         }
     if ((pattern->is & FULL) != 0)
         empty_disk();
+#ifdef __GLIBC__
+    if ((pattern->is & LARGE) != 0)
+        malloc_stats();
+#endif
     struct pattern reads = *pattern;
     if ((pattern->is & TOGETHER) != 0) {
         need(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush");

@@ -321,6 +321,22 @@ class ParallelTest(unittest.TestCase):
             if pattern == "chunks":
                 self.assertEqual(sums.findall(said), sums.findall(alone))
 
+    def test_hdf5_gets_new_memory_for_marks(self):
+        """glibc would clear the 40 buffers that HDF5 takes for marks: encoding
+        frees larger memory, after which it maps none of them."""
+        self.ask_for_connector()
+        nmapped = []
+        for setting in {}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 24)}:
+            _, said, _ = self.run_pattern(1, "large",
+                                          HDF5_VOL_CONNECTOR="terp", **setting)
+            self.assertIn("40 chunks were encoded ahead, and HDF5 gets", said)
+            nmapped += map(int, re.findall(r"max mmap regions = +(\d+)", said))
+        if not nmapped:
+            self.skipTest("another C library")
+        self.assertGreaterEqual(nmapped[0], 30)
+        # The user's own limit counts.
+        self.assertLess(nmapped[1], 20)
+
     def test_marks_of_the_same_chunk_are_an_error(self):
         self.ask_for_connector()
         disjoint = {"HDF5_VOL_CONNECTOR": "terp", "TERP_MPI_WRITES": "disjoint"}
