@@ -11,9 +11,10 @@ engine and mpiexec. Each process writes --extent^3 (512) values. Rows whose
 
 Ways: the filter on the CPU, one thread a process; the filter with the device;
 and, if the HDF5 of the program has connectors, terp's connector, also with
-TERP_MPI_WRITES=values ("values"), and with TERP_MPI_WRITES=disjoint and glibc's
-limit for memory of its own at 128 KiB ("disjoint", see doc/vol.md). --ways
-selects some of filter, values, connector and disjoint; the CPU is measured with the filter. With --cudart
+TERP_MPI_WRITES=values ("values") and TERP_MPI_WRITES=disjoint ("disjoint", see
+doc/vol.md). --ways selects some of filter, values, connector and disjoint; the
+CPU is measured with the filter. Other settings, such as OMPI_MCA_fcoll, are
+the environment's, and so the same for all ways. With --cudart
 (libcudart.so) the values are in device memory for the device's ways, and each
 is measured with 1 to --devices GPUs. The filter's times then contain copies to
 and from the host, which HDF5 needs.
@@ -101,9 +102,6 @@ def measure(args, nprocesses, ndevices, way):
         environment.update(CONNECTOR)
         if way != "connector":
             environment["TERP_MPI_WRITES"] = way
-        if way == "disjoint":
-            environment.update(MALLOC_MMAP_THRESHOLD_="131072",
-                               OMPI_MCA_fcoll="individual")
     elif ndevices:
         require_devices(args, nprocesses, **environment)
     layers = [nprocesses * args.extent]
