@@ -124,7 +124,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
                                   -Wl,--wrap=terp_marks_take
                                   -Wl,--wrap=terp_history_find
                                   -Wl,--wrap=terp_history_add)
-      foreach(call nprocesses rank share close gather exchange)
+      foreach(call nprocesses rank share close any gather exchange)
         target_link_options(test_vol_transfers
                             PRIVATE -Wl,--wrap=vol_messages_${call})
       endforeach()

@@ -73,64 +73,81 @@ struct request {
     void *const *dst;       /* memory for values to read, or NULL */
 };
 
+/* What the connector below must move of a dataset. */
+struct part {
+    hid_t none; /* a space to close; negative: none */
+    struct vol_staged staged;
+    struct vol_dense dense;
+    struct vol_border border;
+};
+
 /* The datasets of a request that the connector below must move. */
 struct rest {
     size_t count;
     void **under;
     hid_t *types, *mem_spaces, *file_spaces;
-    hid_t *none; /* spaces to close; negative: none */
     const void **src;
     void **dst;
-    struct vol_staged *staged; /* of each dataset */
-    struct vol_dense *dense;   /* of each dataset */
-    struct vol_border *border; /* of each dataset */
-    uint64_t held_nbytes;      /* of copies that TERP_MAX_MEMORY includes */
+    struct part *parts;   /* of each dataset */
+    uint64_t held_nbytes; /* of copies that TERP_MAX_MEMORY includes */
+    bool has_failed;
     struct vol_ahead *ahead;
     /* Of the only dataset: a copy of its values, chunks of several processes'
      * values, and marks in place of these. */
     struct vol_dense copy;
     struct vol_exchange exchange;
     struct vol_marks *marks;
+    /* The members above of a request for one dataset, which takes part in a
+     * call of all processes even if memory is short. */
+    struct {
+        void *under, *dst;
+        hid_t ids[3];
+        const void *src;
+        struct part part;
+    } one;
 };
 
 static void
-free_rest(struct rest *rest)
+free_rest(size_t count, struct rest *rest)
 {
+    if (count == 1)
+        return;
     free((void *)rest->under);
     free(rest->types);
     free((void *)rest->src);
     free((void *)rest->dst);
-    free(rest->staged);
-    free(rest->dense);
-    free(rest->border);
+    free(rest->parts);
 }
 
 static bool
 make_rest(size_t count, struct rest *rest)
 {
-    *rest =
-        (struct rest){.under = (void **)malloc(count * sizeof *rest->under),
-                      .types = malloc(4 * count * sizeof *rest->types),
-                      .src = (const void **)malloc(count * sizeof *rest->src),
-                      .dst = (void **)malloc(count * sizeof *rest->dst),
-                      .staged = calloc(count, sizeof *rest->staged),
-                      .dense = calloc(count, sizeof *rest->dense),
-                      .border = calloc(count, sizeof *rest->border)};
+    *rest = (struct rest){.under = &rest->one.under,
+                          .types = rest->one.ids,
+                          .src = &rest->one.src,
+                          .dst = &rest->one.dst,
+                          .parts = &rest->one.part};
+    if (count != 1) {
+        rest->under = (void **)malloc(count * sizeof *rest->under);
+        rest->types = malloc(3 * count * sizeof *rest->types);
+        rest->src = (const void **)malloc(count * sizeof *rest->src);
+        rest->dst = (void **)malloc(count * sizeof *rest->dst);
+        rest->parts = calloc(count, sizeof *rest->parts);
+    }
     if (rest->under == NULL || rest->types == NULL || rest->src == NULL ||
-        rest->dst == NULL || rest->staged == NULL || rest->dense == NULL ||
-        rest->border == NULL) {
-        free_rest(rest);
+        rest->dst == NULL || rest->parts == NULL) {
+        free_rest(count, rest);
         return false;
     }
     rest->copy.space = H5I_INVALID_HID;
     rest->exchange.memory = rest->exchange.file = H5I_INVALID_HID;
     for (size_t i = 0; i < count; i++) {
-        rest->dense[i].space = H5I_INVALID_HID;
-        rest->border[i].memory = rest->border[i].file = H5I_INVALID_HID;
+        struct part *part = &rest->parts[i];
+        part->none = part->dense.space = H5I_INVALID_HID;
+        part->border.memory = part->border.file = H5I_INVALID_HID;
     }
     rest->mem_spaces = rest->types + count;
     rest->file_spaces = rest->mem_spaces + count;
-    rest->none = rest->file_spaces + count;
     return true;
 }
 
@@ -176,7 +193,7 @@ static enum vol_moved
 stage(const void *caller, const struct vol_transfer *transfer,
       struct rest *rest)
 {
-    struct vol_staged *staged = &rest->staged[rest->count];
+    struct vol_staged *staged = &rest->parts[rest->count].staged;
     const bool fits = vol_device_fits(transfer, rest->held_nbytes);
 
     if (!fits && !transfer->dataset->is_shared) {
@@ -276,7 +293,6 @@ mark(const void *caller, const struct vol_transfer *transfer, struct rest *rest)
                                     &rest->file_spaces[0]);
     rest->under[0] = transfer->dataset->under;
     rest->types[0] = transfer->type;
-    rest->none[0] = H5I_INVALID_HID;
     rest->count = rest->src[0] != NULL;
     return rest->count == 1;
 }
@@ -287,7 +303,7 @@ static enum vol_moved
 move_whole_chunks(const void *caller, struct vol_transfer *transfer,
                   struct rest *rest)
 {
-    struct vol_border *border = &rest->border[rest->count];
+    struct vol_border *border = &rest->parts[rest->count].border;
 
     if (!vol_border_make(caller, transfer, border))
         return vol_batches_move(caller, transfer);
@@ -306,7 +322,7 @@ move_whole_chunks(const void *caller, struct vol_transfer *transfer,
 static enum vol_moved
 move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
 {
-    struct vol_dense *dense = &rest->dense[rest->count];
+    struct vol_dense *dense = &rest->parts[rest->count].dense;
 
     if (!vol_dense_make(caller, transfer, false, rest->held_nbytes, dense))
         return move_whole_chunks(caller, transfer, rest);
@@ -318,6 +334,21 @@ move_batch(const void *caller, struct vol_transfer *transfer, struct rest *rest)
         vol_dense_free(transfer->dataset->library, dense);
     }
     return moved;
+}
+
+/* Lets a process whose transfer has failed take part in a collective call of
+ * HDF5, for which other processes wait. False: there is none, or HDF5 fails. */
+static bool
+take_part(const struct vol_transfer *transfer, struct rest *rest)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    hid_t errors = library->H5Eget_current_stack();
+
+    rest->has_failed = true;
+    if (transfer->dataset->is_shared)
+        rest->parts[rest->count].none = select_none(transfer);
+    library->H5Eset_current_stack(errors);
+    return rest->parts[rest->count].none >= 0;
 }
 
 /* Moves the datasets that can go in batches, and lists the rest, with values in
@@ -342,25 +373,26 @@ move_batches(const void *caller, const struct request *request, bool may_mark,
         if (moved == VOL_MOVED && !transfer.dataset->is_shared)
             continue;
         const void *src = transfer.src;
-        hid_t *none = &rest->none[rest->count];
-        *none = H5I_INVALID_HID;
+        struct part *part = &rest->parts[rest->count];
         if (moved == VOL_MOVED)
-            *none = select_none(&transfer);
-        if (*none < 0 && transfer.on_device) {
+            part->none = select_none(&transfer);
+        if (part->none < 0 && transfer.on_device) {
             const enum vol_moved in_parts = stage(caller, &transfer, rest);
-            if (in_parts == VOL_FAILED)
+            if (in_parts == VOL_FAILED && !take_part(&transfer, rest))
                 return -1;
             if (in_parts == VOL_MOVED)
                 continue;
-            src = rest->staged[rest->count].values;
-            transfer.dst = rest->staged[rest->count].values;
+            src = part->staged.values;
+            transfer.dst = part->staged.values;
         }
-        vol_ahead_add(caller, &transfer, src, &rest->ahead);
+        if (part->none < 0)
+            vol_ahead_add(caller, &transfer, src, &rest->ahead);
         rest->under[rest->count] = transfer.dataset->under;
         rest->types[rest->count] = transfer.type;
-        rest->mem_spaces[rest->count] = *none < 0 ? transfer.mem_space : *none;
+        rest->mem_spaces[rest->count] =
+            part->none < 0 ? transfer.mem_space : part->none;
         rest->file_spaces[rest->count] =
-            *none < 0 ? transfer.file_space : *none;
+            part->none < 0 ? transfer.file_space : part->none;
         rest->src[rest->count] = src;
         rest->dst[rest->count] = transfer.dst;
         rest->count++;
@@ -377,15 +409,16 @@ end_rest(const void *caller, const struct vol_library *library,
     bool is_copied = true;
 
     for (size_t i = 0; i < rest->count; i++) {
-        if (rest->none[i] >= 0)
-            library->H5Sclose(rest->none[i]);
-        vol_dense_free(library, &rest->dense[i]);
-        vol_border_close(library, &rest->border[i]);
+        struct part *part = &rest->parts[i];
+        if (part->none >= 0)
+            library->H5Sclose(part->none);
+        vol_dense_free(library, &part->dense);
+        vol_border_close(library, &part->border);
     }
     free_copies(library, rest);
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
-                                        &rest->staged[i]);
+                                        &rest->parts[i].staged);
     return is_copied ? result : -1;
 }
 
@@ -436,6 +469,8 @@ serve(const void *caller, const struct request *request, bool may_mark,
     if (!make_rest(request->count, &rest))
         return -1;
     herr_t result = move_batches(caller, request, may_mark, &rest);
+    const hid_t errors =
+        rest.has_failed ? library->H5Eget_current_stack() : H5I_INVALID_HID;
     vol_ahead_begin(rest.ahead);
     terp_prepared_hold(rest.held_nbytes + vol_marks_begin(rest.marks));
     if (result >= 0 && rest.count > 0 && request->src != NULL)
@@ -446,6 +481,10 @@ serve(const void *caller, const struct request *request, bool may_mark,
         result = library->H5VLdataset_read(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
+    if (rest.has_failed) {
+        result = -1;
+        library->H5Eset_current_stack(errors);
+    }
     terp_prepared_hold(0);
     vol_ahead_end(caller, rest.ahead);
     const enum vol_marked marked =
@@ -459,7 +498,7 @@ serve(const void *caller, const struct request *request, bool may_mark,
         say_independent(caller, request);
     vol_object_take_request(first, req);
     result = end_rest(caller, library, &rest, result);
-    free_rest(&rest);
+    free_rest(request->count, &rest);
     return marked == VOL_UNMARKED ? serve(caller, request, false, req) : result;
 }
 

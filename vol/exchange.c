@@ -160,13 +160,14 @@ struct view {
     struct terp_h5_block block; /* rank, dims and chunk */
     uint64_t value_nbytes;
     int nprocesses, me;
-    uint64_t *all; /* the state and the box of each process */
-    size_t nwords; /* of each */
-    uint8_t *answers;
+    uint64_t *all;     /* the state and the box of each process */
+    size_t nwords;     /* of each */
     struct box around; /* the chunks that this process touches */
     struct box chunks; /* those that belong to it */
     struct field own;  /* its values */
     struct vol_parcels sent, received;
+    struct vol_state state; /* for a request of metadata */
+    bool has_state;
 };
 
 static enum state
@@ -292,6 +293,7 @@ has_end(const struct view *view)
     return any;
 }
 
+/* With collective reading of metadata this is a call of all processes. */
 static bool
 has_no_chunks(const struct vol_transfer *transfer)
 {
@@ -299,14 +301,10 @@ has_no_chunks(const struct vol_transfer *transfer)
     hsize_t nbytes = 1;
     struct vol_dataset_get get = {VOL_DATASET_GET_STORAGE_SIZE,
                                   {.out = &nbytes}};
-    struct vol_state state;
 
-    if (!vol_state_open(dataset->library, &state))
-        return false;
-    const herr_t result = dataset->library->H5VLdataset_get(
-        dataset->under, dataset->vol, &get, transfer->dxpl, NULL);
-    vol_state_close(&state);
-    return result >= 0 && nbytes == 0;
+    return dataset->library->H5VLdataset_get(dataset->under, dataset->vol, &get,
+                                             transfer->dxpl, NULL) >= 0 &&
+           nbytes == 0;
 }
 
 /* ---- the exchange ---- */
@@ -430,25 +428,17 @@ static bool
 agree(const struct view *view, bool is_shared, bool is_ready)
 {
     enum {
-        APART,
-        READY,
-        SEVERAL,
-        UNABLE
+        UNABLE = 1,
+        SEVERAL = 2
     };
-    const uint64_t nchunks = count_chunks(&view->block, &view->chunks);
-    const uint8_t mine = !is_shared    ? APART
+    const bool has_several = count_chunks(&view->block, &view->chunks) > 1;
+    const uint8_t mine = !is_shared    ? 0
                          : !is_ready   ? UNABLE
-                         : nchunks > 1 ? SEVERAL
-                                       : READY;
-    bool any = false, all = true;
+                         : has_several ? SEVERAL
+                                       : 0;
+    uint8_t any;
 
-    if (!vol_messages_gather(view->messages, &mine, 1, view->answers))
-        return false;
-    for (int i = 0; i < view->nprocesses; i++) {
-        any |= view->answers[i] == SEVERAL;
-        all &= view->answers[i] != UNABLE;
-    }
-    return any && all;
+    return vol_messages_any(view->messages, mine, &any) && any == SEVERAL;
 }
 
 static void
@@ -488,7 +478,8 @@ read_dims(const struct vol_transfer *transfer, struct view *view)
     return good;
 }
 
-/* False: HDF5 or malloc fails. */
+/* Gets all that telling others needs, so that only MPI can fail later. False:
+ * HDF5 or malloc fails. */
 static bool
 open_view(const struct vol_plan *plan, const struct vol_transfer *transfer,
           struct view *view)
@@ -496,35 +487,50 @@ open_view(const struct vol_plan *plan, const struct vol_transfer *transfer,
     const struct vol_object *dataset = transfer->dataset;
     const int n = vol_messages_nprocesses(dataset->messages);
 
-    *view = (struct view){.library = dataset->library,
-                          .messages = dataset->messages,
-                          .block = {.rank = plan->rank},
-                          .value_nbytes =
-                              (uint64_t)terp_value_nbytes(plan->cd.chunk.type),
-                          .nprocesses = n,
-                          .me = vol_messages_rank(dataset->messages),
-                          .nwords = 1 + 2 * (size_t)plan->rank};
+    view->block.rank = plan->rank;
     memcpy(view->block.chunk, plan->chunk, sizeof plan->chunk);
+    view->value_nbytes = (uint64_t)terp_value_nbytes(plan->cd.chunk.type);
+    view->nprocesses = n;
+    view->me = vol_messages_rank(dataset->messages);
+    view->nwords = 1 + 2 * (size_t)plan->rank;
     view->all = malloc((size_t)n * view->nwords * sizeof *view->all);
-    view->answers = malloc((size_t)n);
     view->sent.nbytes = calloc(4 * (size_t)n, sizeof(int));
-    if (view->sent.nbytes == NULL)
+    if (view->all == NULL || view->sent.nbytes == NULL ||
+        !read_dims(transfer, view))
         return false;
     view->sent.at = view->sent.nbytes + n;
     view->received.nbytes = view->sent.at + n;
     view->received.at = view->received.nbytes + n;
-    return view->all != NULL && view->answers != NULL &&
-           read_dims(transfer, view);
+    view->has_state = vol_state_open(view->library, &view->state);
+    return view->has_state;
+}
+
+static void
+close_state(struct view *view)
+{
+    if (view->has_state)
+        vol_state_close(&view->state);
+    view->has_state = false;
 }
 
 static void
 close_view(struct view *view)
 {
+    close_state(view);
     free(view->all);
-    free(view->answers);
     free(view->sent.nbytes);
     free(view->sent.data);
     free(view->received.data);
+}
+
+/* Whether all processes can tell what they write. */
+static bool
+all_can_tell(const struct view *view, bool can_tell)
+{
+    uint8_t any_cannot;
+
+    return vol_messages_any(view->messages, !can_tell, &any_cannot) &&
+           any_cannot == 0;
 }
 
 /* Whether the box of this process's values is made of whole chunks. */
@@ -537,6 +543,41 @@ is_whole(const struct view *view)
            count_values(rank, &view->around);
 }
 
+/* After all processes have said that they can tell what they write. */
+static bool
+make(const void *caller, uint64_t held_nbytes, const struct vol_plan *plan,
+     struct view *view, struct vol_transfer *transfer,
+     struct vol_exchange *exchange)
+{
+    const enum state state = read_own(plan, transfer, view);
+
+    if (!tell(state, view))
+        return false;
+    view->around = chunks_around(&view->block, &view->own.box);
+    view->chunks = chunks_of(&view->block, &view->own.box);
+    const bool is_shared = state != NOTHING && shares(view);
+    /* HDF5 reads chunks that it gets in parts, or at the dataset's end. The
+     * filter then has their earlier streams and padding, of which marks know
+     * nothing. Processes that read metadata together all ask. */
+    const bool is_new =
+        (is_shared || has_end(view) || transfer->dataset->reads_together) &&
+        has_no_chunks(transfer);
+    close_state(view);
+    const bool is_ready = is_shared && state == BOX && !transfer->on_device &&
+                          is_new && fill_chunks(view) &&
+                          prepare(transfer, held_nbytes, view, exchange);
+    if (!agree(view, is_shared, is_ready) ||
+        !move_parts(view, is_shared, exchange) || !is_shared)
+        return !is_shared && state == BOX && is_whole(view) &&
+               (!has_end(view) || is_new);
+    say(caller, view);
+    transfer->type = plan->type;
+    transfer->mem_space = exchange->memory;
+    transfer->file_space = exchange->file;
+    transfer->src = exchange->values;
+    return true;
+}
+
 bool
 vol_exchange_make(const void *caller, uint64_t held_nbytes,
                   struct vol_transfer *transfer, struct vol_exchange *exchange)
@@ -544,45 +585,20 @@ vol_exchange_make(const void *caller, uint64_t held_nbytes,
     const struct vol_object *dataset = transfer->dataset;
     const struct vol_plan *plan =
         vol_plan_of_dataset(caller, transfer->dataset, transfer->dxpl);
-    struct view view;
+    struct view view = {.library = dataset->library,
+                        .messages = dataset->messages};
 
     *exchange = (struct vol_exchange){.memory = H5I_INVALID_HID,
                                       .file = H5I_INVALID_HID};
-    if (plan == NULL || !plan->may_write)
-        return false;
-    if (!open_view(plan, transfer, &view)) {
-        close_view(&view);
-        return false;
-    }
-    const enum state state = read_own(plan, transfer, &view);
-    const bool has_told = tell(state, &view);
-    view.around = chunks_around(&view.block, &view.own.box);
-    view.chunks = chunks_of(&view.block, &view.own.box);
-    const bool is_shared = has_told && state != NOTHING && shares(&view);
-    /* HDF5 reads chunks that it gets in parts, or at the dataset's end. The
-     * filter then has their earlier streams and padding, of which marks know
-     * nothing. Processes that read metadata together all ask. */
-    const bool is_new =
-        (is_shared || has_end(&view) || dataset->reads_together) &&
-        has_no_chunks(transfer);
-    const bool is_ready = is_shared && state == BOX && !transfer->on_device &&
-                          is_new && fill_chunks(&view) &&
-                          prepare(transfer, held_nbytes, &view, exchange);
-    const bool is_moved = has_told && agree(&view, is_shared, is_ready) &&
-                          move_parts(&view, is_shared, exchange);
-    const bool is_alone = !is_shared && state == BOX && is_whole(&view) &&
-                          (!has_end(&view) || is_new);
-    if (is_moved && is_shared) {
-        say(caller, &view);
-        transfer->type = plan->type;
-        transfer->mem_space = exchange->memory;
-        transfer->file_space = exchange->file;
-        transfer->src = exchange->values;
-    } else {
+    const bool can_tell =
+        plan != NULL && plan->may_write && open_view(plan, transfer, &view);
+    const bool may_mark =
+        all_can_tell(&view, can_tell) &&
+        make(caller, held_nbytes, plan, &view, transfer, exchange);
+    if (transfer->src != exchange->values)
         vol_exchange_close(view.library, exchange);
-    }
     close_view(&view);
-    return has_told && (is_alone || (is_moved && is_shared));
+    return may_mark;
 }
 
 void

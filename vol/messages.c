@@ -12,9 +12,10 @@
 /* A handle of Open MPI: an address. */
 typedef struct mpi_object *mpi_handle;
 
-/* MPI_BYTE of Fortran in Open MPI. The variable of C may be in two places
- * (a copy relocation), and a function knows which one counts. */
+/* MPI_BYTE and MPI_BOR of Fortran in Open MPI. The variables of C may be in two
+ * places (a copy relocation), and a function knows which one counts. */
 #define FORTRAN_BYTE 1
+#define FORTRAN_BOR 8
 
 #define MPI_FUNCTIONS(X)                                                      \
     X(Comm_size, (mpi_handle, int *))                                         \
@@ -25,6 +26,9 @@ typedef struct mpi_object *mpi_handle;
     X(Finalized, (int *))                                                     \
     X(Allgather,                                                              \
       (const void *, int, mpi_handle, void *, int, mpi_handle, mpi_handle))   \
+    X(Allreduce,                                                              \
+      (const void *, void *, int, mpi_handle, mpi_handle, mpi_handle))        \
+    X(Reduce_local, (const void *, void *, int, mpi_handle, mpi_handle))      \
     X(Alltoallv, (const void *, const int *, const int *, mpi_handle, void *, \
                   const int *, const int *, mpi_handle, mpi_handle))
 
@@ -32,8 +36,8 @@ typedef struct mpi_object *mpi_handle;
 
 struct mpi {
     MPI_FUNCTIONS(DECLARE)
-    mpi_handle (*Type_f2c)(int);
-    mpi_handle byte;
+    mpi_handle (*Type_f2c)(int), (*Op_f2c)(int);
+    mpi_handle byte, bit_or;
 };
 
 struct vol_messages {
@@ -52,13 +56,28 @@ find(void *module, const char *name, void *function_ret)
     return symbol != NULL;
 }
 
+/* Gets the handles, and tries them. */
+static bool
+find_handles(struct mpi *mpi)
+{
+    const uint8_t one = 1;
+    uint8_t both = 2;
+    int nbytes = 0;
+
+    mpi->byte = mpi->Type_f2c(FORTRAN_BYTE);
+    mpi->bit_or = mpi->Op_f2c(FORTRAN_BOR);
+    return mpi->byte != NULL && mpi->bit_or != NULL &&
+           mpi->Type_size(mpi->byte, &nbytes) == 0 && nbytes == 1 &&
+           mpi->Reduce_local(&one, &both, 1, mpi->byte, mpi->bit_or) == 0 &&
+           both == 3;
+}
+
 /* Looks in HDF5 and the libraries that it is linked with, or in the program and
  * its libraries. */
 static bool
 find_mpi(const struct terp_host *host, struct mpi *mpi)
 {
     void *variable;
-    int nbytes = 0;
 
     /* Only Open MPI has this variable. */
     if (host->module == NULL || !find(host->module, "ompi_mpi_byte", &variable))
@@ -67,11 +86,8 @@ find_mpi(const struct terp_host *host, struct mpi *mpi)
     if (!find(host->module, "MPI_" #name, &mpi->name)) \
         return false;
     MPI_FUNCTIONS(FIND)
-    if (!find(host->module, "MPI_Type_f2c", &mpi->Type_f2c))
-        return false;
-    mpi->byte = mpi->Type_f2c(FORTRAN_BYTE);
-    return mpi->byte != NULL && mpi->Type_size(mpi->byte, &nbytes) == 0 &&
-           nbytes == 1;
+    return find(host->module, "MPI_Type_f2c", &mpi->Type_f2c) &&
+           find(host->module, "MPI_Op_f2c", &mpi->Op_f2c) && find_handles(mpi);
 }
 
 /* Gets a communicator, which HDF5 makes for the caller. */
@@ -92,56 +108,51 @@ get_communicator(const struct terp_host *host,
     return good;
 }
 
-/* Whether the users of all processes let the processes send messages. */
+/* Whether all processes are able to send messages, and their users let them. */
 static bool
-are_wanted(const struct vol_messages *messages)
+are_wanted(const struct vol_messages *messages, bool is_able)
 {
     enum {
-        MESSAGES,
-        DISJOINT,
-        VALUES
+        MESSAGES = 1,
+        VALUES = 2,
+        UNABLE = 4
     };
     const char *text = getenv("TERP_MPI_WRITES");
-    const uint8_t mine = text == NULL                    ? MESSAGES
-                         : strcmp(text, "disjoint") == 0 ? DISJOINT
-                         : strcmp(text, "values") == 0   ? VALUES
-                                                         : MESSAGES;
-    uint8_t *all = malloc((size_t)messages->nprocesses);
-    bool any_values = false, any_messages = false;
+    const int wanted = text == NULL                    ? MESSAGES
+                       : strcmp(text, "disjoint") == 0 ? 0
+                       : strcmp(text, "values") == 0   ? VALUES
+                                                       : MESSAGES;
+    uint8_t any;
 
-    const bool good =
-        all != NULL && vol_messages_gather(messages, &mine, 1, all);
-    for (int i = 0; good && i < messages->nprocesses; i++) {
-        any_values |= all[i] == VALUES;
-        any_messages |= all[i] == MESSAGES;
-    }
-    free(all);
-    return good && any_messages && !any_values;
+    return vol_messages_any(
+               messages, (uint8_t)(is_able ? wanted : wanted | UNABLE), &any) &&
+           any == MESSAGES;
 }
 
 struct vol_messages *
 vol_messages_open(const void *caller, const struct vol_library *library,
                   hid_t fapl)
 {
-    struct vol_messages *messages = calloc(1, sizeof *messages);
+    struct vol_messages *made = calloc(1, sizeof *made);
+    /* A process without memory tells the others. */
+    struct vol_messages unable = {.nowners = 0};
+    struct vol_messages *messages = made == NULL ? &unable : made;
     struct terp_host host;
 
-    if (messages == NULL)
-        return NULL;
-    messages->nowners = 1;
     terp_host_open(caller, &host);
     const bool has_comm = find_mpi(&host, &messages->mpi) &&
                           get_communicator(&host, library, fapl, messages);
     terp_host_close(&host);
-    if (has_comm &&
+    const bool is_able =
+        has_comm && made != NULL &&
         messages->mpi.Comm_size(messages->comm, &messages->nprocesses) == 0 &&
-        messages->mpi.Comm_rank(messages->comm, &messages->rank) == 0 &&
-        are_wanted(messages))
-        return messages;
-    if (!has_comm)
-        free(messages);
-    else
-        vol_messages_close(messages);
+        messages->mpi.Comm_rank(messages->comm, &messages->rank) == 0;
+    messages->nowners = 1;
+    if (has_comm && are_wanted(messages, is_able))
+        return made;
+    if (has_comm)
+        (void)messages->mpi.Comm_free(&messages->comm);
+    free(made);
     return NULL;
 }
 
@@ -175,6 +186,16 @@ int
 vol_messages_rank(const struct vol_messages *messages)
 {
     return messages->rank;
+}
+
+bool
+vol_messages_any(const struct vol_messages *messages, uint8_t mine,
+                 uint8_t *any_ret)
+{
+    const struct mpi *mpi = &messages->mpi;
+
+    return mpi->Allreduce(&mine, any_ret, 1, mpi->byte, mpi->bit_or,
+                          messages->comm) == 0;
 }
 
 bool

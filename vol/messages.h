@@ -30,8 +30,14 @@ vol_messages_nprocesses(const struct vol_messages *messages);
 int
 vol_messages_rank(const struct vol_messages *messages);
 
-/* The following two are calls of all processes, each of which has the same
+/* The following three are calls of all processes, each of which has the same
  * result unless MPI fails. */
+
+/* Tells each process which of its bits any process has set. Needs no memory for
+ * each process, so that a process without memory takes part. */
+bool
+vol_messages_any(const struct vol_messages *messages, uint8_t mine,
+                 uint8_t *any_ret);
 
 /* Gets `nbytes` bytes from each process. */
 bool

@@ -59,19 +59,15 @@ read_ids(const struct terp_host *host, struct vol_object *dataset, hid_t type,
     return NULL;
 }
 
-/* NULL: memory is short. */
-static const struct vol_plan *
-make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
+static void
+read_plan(const void *caller, struct vol_object *dataset, hid_t dxpl,
+          struct vol_plan *plan)
 {
     const struct vol_library *library = dataset->library;
-    struct vol_plan *plan = calloc(1, sizeof *plan);
-    struct terp_host host;
-
-    if (plan == NULL)
-        return NULL;
-    dataset->plan = plan;
     hid_t dcpl = vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
     hid_t type = vol_dataset_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
+    struct terp_host host;
+
     terp_host_open(caller, &host);
     plan->reason = dcpl < 0 || type < 0
                        ? "HDF5 does not tell its properties"
@@ -89,7 +85,20 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
         library->H5Tclose(type);
     if (dcpl >= 0)
         library->H5Pclose(dcpl);
-    return plan;
+}
+
+/* NULL: memory is short. A process that reads metadata together with others
+ * still makes their calls of HDF5. */
+static const struct vol_plan *
+make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    struct vol_plan unused = {.reason = NULL};
+
+    dataset->plan = calloc(1, sizeof *dataset->plan);
+    if (dataset->plan != NULL || dataset->reads_together)
+        read_plan(caller, dataset, dxpl,
+                  dataset->plan == NULL ? &unused : dataset->plan);
+    return dataset->plan;
 }
 
 /* ---- the block ---- */

@@ -23,8 +23,9 @@ struct vol_plan {
 const struct vol_plan *
 vol_plan_of(const void *caller, const struct vol_transfer *transfer);
 
-/* The same for any transfer of the dataset, even one of few values. All
- * processes that have a file open together get a plan, or none gets one. */
+/* The same for any transfer of the dataset, even one of few values. Of
+ * processes that have a file open together, all or none get a plan, unless HDF5
+ * fails in one of them, or memory is short. */
 const struct vol_plan *
 vol_plan_of_dataset(const void *caller, struct vol_object *dataset, hid_t dxpl);
 

@@ -400,6 +400,7 @@ fake_H5VLdataset_read(size_t count, void **under, hid_t vol, hid_t *types,
 {
     note("H5VLdataset_read", under[0], vol, 3,
          (const uintptr_t[]){count, W(mem_spaces[0]), W(file_spaces[0])});
+    fake_below.nmoves++;
     make_request(req);
     if (fake_below_fails("H5VLdataset_read"))
         return -1;
@@ -417,6 +418,7 @@ fake_H5VLdataset_write(size_t count, void **under, hid_t vol, hid_t *types,
 {
     note("H5VLdataset_write", under[0], vol, 3,
          (const uintptr_t[]){count, W(mem_spaces[0]), W(file_spaces[0])});
+    fake_below.nmoves++;
     make_request(req);
     if (fake_below_fails("H5VLdataset_write"))
         return -1;

@@ -44,6 +44,7 @@ extern struct fake_below {
     const void *info;    /* info in a file's properties, or NULL */
     hid_t vol;           /* connector of the last properties */
     struct fake_call last;
+    int nmoves; /* calls of H5VLdataset_write and H5VLdataset_read */
 } fake_below;
 
 /* Fills in the library's table, and resets everything else. */

@@ -474,6 +474,7 @@ struct trial {
     hid_t file, datasets[2], type, dxpl, file_space, mem_space;
     size_t n;
     bool on_device;
+    uint64_t starves_at; /* the allocation that fails, in move_by_new_objects */
     struct vol_object *ended;          /* the file that move closes, or NULL */
     uint8_t *before, *old[2], *new[2]; /* first values, values read */
     uint8_t *src, *want, *dst[2], *stored;
@@ -657,7 +658,11 @@ move_by_new_objects(struct trial *trial, bool *left_ret)
     for (int i = 0; i < 2; i++)
         memset(trial->dst[i], 0, CAP_NVALUES * sizeof(double));
     make_ended(trial);
+    if (trial->starves_at != UINT64_MAX)
+        terp_allocations_start(trial->starves_at, UINT64_MAX);
     herr_t result = move(trial, objects);
+    if (trial->starves_at != UINT64_MAX)
+        (void)terp_allocations_stop();
     *left_ret = fake_below.last.name != NULL && was_left(trial);
     close_object(objects[0]);
     close_object(objects[1]);
@@ -684,6 +689,7 @@ open_trial(const struct scenario *scenario, struct trial *trial)
 
     memset(trial, 0, sizeof *trial);
     trial->scenario = scenario;
+    trial->starves_at = UINT64_MAX;
     trial->file = h5_file_new();
     trial->n = scenario->how & PAIR ? 2 : 1;
     trial->before = make_values(type_of(scenario->kind), 1);
@@ -1030,6 +1036,57 @@ failure_on_a_device_is_an_error_or_right(void **state)
             ;
         close_trial(&trial);
     }
+}
+
+/* Other processes of a file wait for this one in HDF5's collective call. The
+ * allocation or the call of the device number n fails. */
+static bool
+takes_part(struct trial *trial, bool of_memory, uint64_t n)
+{
+    bool left;
+
+    prepare_below(trial, UINT64_MAX);
+    if (trial->on_device)
+        use_device(true);
+    fake->ncalls = 0;
+    fake->fail_at = of_memory ? 0 : (int)n + 1;
+    fake->fail_status = TERP_ERR_MEMORY;
+    trial->starves_at = of_memory ? n : UINT64_MAX;
+    const herr_t result = move_by_new_objects(trial, &left);
+    trial->starves_at = UINT64_MAX;
+    fake->fail_at = 0;
+    leave_device();
+    check_values(trial, result, "failure in one process");
+    return fake_below.nmoves > 0;
+}
+
+static void
+process_that_fails_takes_part_in_a_collective_call(void **state)
+{
+    static const struct scenario collective[] = {
+        {"write shared", CUBE, true, ALL, ALL, true, MPI | UNCACHED},
+        {"write two shared", CUBE, true, ALL, ALL, true, MPI | UNCACHED | PAIR},
+        {"read shared", CUBE, false, ALL, ALL, false, MPI},
+        {"read shared part", CUBE, false, PART, DENSE, true, MPI},
+    };
+
+    (void)state;
+    remembers_nothing = true;
+    for (size_t i = 0; i < 4 * COUNT(collective); i++) {
+        struct trial trial;
+        const bool of_memory = i % 4 / 2 == 0;
+        open_trial(&collective[i / 4], &trial);
+        trial.on_device = i % 2 == 1;
+        /* A process that calls HDF5 for two datasets needs memory for it. */
+        const bool needs_memory = of_memory && trial.n > 1;
+        for (uint64_t n = needs_memory ? 5 : 0; n < 400; n += 1 + n / 16)
+            if (!takes_part(&trial, of_memory, n))
+                fail_msg(
+                    "%s: %s %d: not after failure %d", collective[i / 4].name,
+                    of_memory ? "memory" : "device", trial.on_device, (int)n);
+        close_trial(&trial);
+    }
+    remembers_nothing = false;
 }
 
 /* Bytes that a dataset takes in `move_in_parts` beside copies of values. A
@@ -1472,14 +1529,18 @@ marks_of_another_process_are_an_error(void **state)
 static struct {
     uint64_t begin;
     uint64_t state; /* 1: a box, 2: other values */
-    bool fails;
+    bool cannot_tell, fails;
     float field[NVALUES];
+    int nmessages;    /* to and from the other process */
+    bool has_refused; /* a process: no further message may follow */
 } other;
 
 int
 __wrap_vol_messages_nprocesses(const struct vol_messages *);
 int
 __wrap_vol_messages_rank(const struct vol_messages *);
+bool
+__wrap_vol_messages_any(const struct vol_messages *, uint8_t, uint8_t *);
 bool
 __wrap_vol_messages_gather(const struct vol_messages *, const void *, size_t,
                            void *);
@@ -1518,6 +1579,32 @@ __wrap_vol_messages_close(struct vol_messages *messages)
     (void)messages;
 }
 
+/* Counts a message, which must be what the other process sends and waits for.
+ */
+static void
+pass_message(int number)
+{
+    assert_false(other.has_refused);
+    assert_int_equal(other.nmessages, number);
+    other.nmessages++;
+}
+
+/* The first message tells whether a process cannot tell what it writes, the
+ * third one whether it cannot exchange parts (1), and whether it gets several
+ * chunks (2). */
+bool
+__wrap_vol_messages_any(const struct vol_messages *messages, uint8_t mine,
+                        uint8_t *any_ret)
+{
+    const bool is_first = other.nmessages == 0;
+
+    (void)messages;
+    pass_message(is_first ? 0 : 2);
+    *any_ret = mine | (is_first ? other.cannot_tell : other.state == 2);
+    other.has_refused = (*any_ret & 1) != 0;
+    return !other.fails;
+}
+
 bool
 __wrap_vol_messages_gather(const struct vol_messages *messages,
                            const void *mine, size_t nbytes, void *all_ret)
@@ -1526,12 +1613,11 @@ __wrap_vol_messages_gather(const struct vol_messages *messages,
     uint8_t *at = all_ret;
 
     (void)messages;
+    pass_message(1);
+    assert_int_equal(nbytes, sizeof box);
     memcpy(at, mine, nbytes);
     memcpy(at + nbytes, box, nbytes);
-    /* The second message is an answer. A process without a box says no. */
-    if (nbytes == 1)
-        at[1] = other.state == 2 ? 3 : at[0];
-    return !other.fails;
+    return true;
 }
 
 bool
@@ -1540,6 +1626,7 @@ __wrap_vol_messages_exchange(const struct vol_messages *messages,
                              const struct vol_parcels *received)
 {
     (void)messages;
+    pass_message(3);
     assert_int_equal(sent->nbytes[1], 0);
     assert_int_equal(received->nbytes[1], 2 * 64 * sizeof(float));
     memcpy(received->data + received->at[1], other.field + 6 * 64,
@@ -1586,7 +1673,7 @@ open_exchange(bool is_new, struct exchange_case *c)
         other.field[i] = (float)i;
     other.begin = 6;
     other.state = 1;
-    other.fails = false;
+    other.cannot_tell = other.fails = false;
     open_trial(&scenario, &c->trial);
     prepare_below(&c->trial, UINT64_MAX);
     hid_t fresh =
@@ -1616,19 +1703,25 @@ close_exchange(struct exchange_case *c)
     close_trial(&c->trial);
 }
 
-/* Whether the process got whole chunks. Otherwise its transfer is unchanged. */
+/* Whether the process got whole chunks. Otherwise its transfer is unchanged. It
+ * sends all messages for which the other process waits. */
 static bool
 exchange(const struct exchange_case *c, const char *what)
 {
     struct vol_transfer write = c->write;
     struct vol_exchange made;
 
+    other.nmessages = 0;
+    other.has_refused = false;
     const bool may_mark = vol_exchange_make(NULL, 0, &write, &made);
     if (may_mark)
         assert_memory_equal(made.values, other.field, 8 * 64 * sizeof(float));
     else if (write.src != other.field ||
              write.file_space != c->write.file_space)
         fail_msg("%s: the transfer is wrong", what);
+    if (!other.has_refused && !other.fails && other.nmessages != 4)
+        fail_msg("%s: the other process waits for message %d", what,
+                 other.nmessages);
     vol_exchange_close(&fake_below.library, &made);
     return may_mark;
 }
@@ -1652,6 +1745,9 @@ parts_are_exchanged_where_they_fill_chunks(void **state)
     other.fails = true;
     assert_false(exchange(&c, "no messages"));
     other.fails = false;
+    other.cannot_tell = true;
+    assert_false(exchange(&c, "the other process cannot tell"));
+    other.cannot_tell = false;
     c.write.on_device = true;
     assert_false(exchange(&c, "a device"));
     c.write.on_device = false;
@@ -1708,6 +1804,7 @@ main(void)
         cmocka_unit_test(failure_of_hdf5_is_an_error_or_right),
         cmocka_unit_test(failure_of_memory_is_an_error_or_right),
         cmocka_unit_test(failure_on_a_device_is_an_error_or_right),
+        cmocka_unit_test(process_that_fails_takes_part_in_a_collective_call),
         cmocka_unit_test(many_values_on_the_device_move_in_parts),
         cmocka_unit_test(chunks_on_the_device_move_in_parts),
         cmocka_unit_test(failure_between_parts_is_an_error_or_right),
