@@ -3,8 +3,8 @@
 
 #include "codec/format/base.h"
 
-/* Most values of a chunk that terp chooses: 64^3, or 1 to 2 MiB. Larger chunks
- * hardly give better ratios. Tests set a smaller number. */
+/* The most values of a chunk that terp chooses: 64^3, or 1 to 2 MiB. Larger
+ * chunks hardly give better ratios. Tests set a smaller number. */
 #ifndef VOL_CHUNK_NVALUES
 #define VOL_CHUNK_NVALUES ((uint64_t)1 << 18)
 #endif

@@ -186,9 +186,10 @@ transfer_of(const void *caller, const struct request *request, size_t i)
     return transfer;
 }
 
-/* Copies the transfer's values to the host for the connector below (VOL_LEFT),
- * or lets that move them in parts. All processes make the same calls of a
- * shared dataset, so such a transfer stays whole. */
+/* Copies the transfer's values to the host, for the connector below to move
+ * (VOL_LEFT). If the copy would be too large, the connector below moves the
+ * values in parts. The values of a shared dataset stay in one part, because all
+ * processes must call HDF5 equally often for it. */
 static enum vol_moved
 stage(const void *caller, const struct vol_transfer *transfer,
       struct rest *rest)

@@ -146,7 +146,7 @@ close_spaces(const struct vol_library *library, struct vol_marks *marks)
     marks->memory = marks->file = H5I_INVALID_HID;
 }
 
-/* Frees what marks need, so that there are none. */
+/* Frees the memory and the spaces of marks. No mark is left. */
 static void
 clear(const struct vol_library *library, struct vol_marks *marks)
 {

@@ -8,7 +8,7 @@
 
 /* ---- numbers ---- */
 
-/* Most bytes of a locale's decimal point, which is one character. */
+/* The most bytes of a locale's decimal point, which is one character. */
 #define MAX_POINT_NBYTES 16
 
 static bool

@@ -108,7 +108,7 @@ terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
                              nsymbols - tile * TERP_TILE_NSYMBOLS);
 }
 
-/* Fewest bytes of a tile whose length is not 0: a codeword has at least one
+/* The fewest bytes of a tile whose length is not 0: a codeword has at least one
  * bit. */
 static inline TERP_HOST_DEVICE unsigned
 terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)

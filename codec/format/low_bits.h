@@ -6,7 +6,7 @@
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
 
-/* Most low bits of a code. */
+/* The most low bits of a code. */
 #define TERP_LOW_MAX_NBITS 12
 
 /* The upper four bits of the model's first byte: 0 if codes are not wide; else

@@ -16,7 +16,7 @@
  * cost more than it saves. */
 #define TERP_BITMAP_STORED_NBYTES 8
 
-/* Most bytes of a reduced bit map of `nbytes`. */
+/* The most bytes of a reduced bit map of `nbytes`. */
 #define TERP_BITMAP_MAX_NBYTES(nbytes) ((nbytes) + (nbytes) / 7 + 32)
 
 /* TCMS8, and back. */

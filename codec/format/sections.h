@@ -28,8 +28,9 @@ terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
 
 /* ---- specials ---- */
 
-/* Most distinct special values (colors) that runs can tell apart. If there are
- * more, the section stores every special value and its head has 0 colors. */
+/* The most distinct special values (colors) that runs can tell apart. If there
+ * are more, the section stores every special value and its head has 0 colors.
+ */
 #define TERP_SPECIALS_MAX_NCOLORS 15
 
 /* The head's byte of colors holds the dimension of the mask delta from this bit

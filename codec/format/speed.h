@@ -294,7 +294,8 @@ enum terp_speed_widths {
     TERP_SPEED_NWIDTHS
 };
 
-/* Most exceptions beside the tile's fill value. A tile with more is exact. */
+/* The most exceptions beside the tile's fill value. A tile with more is exact.
+ */
 #define TERP_SPEED_MAX_NLISTED 256
 
 /* The group states of exceptions, two bits each. */

@@ -115,7 +115,8 @@ whole_bits(const struct weights *weights)
     return are_few ? min_u64(bits, few) : bits;
 }
 
-/* Fewest bits that a value has to gain, and by which columns have to differ. */
+/* Groups are tried if they save MIN_GAIN_QUARTERS / 4 bits per value, or if the
+ * bits per value of two columns differ by MIN_SPREAD. */
 #define MIN_GAIN_QUARTERS 1
 #define MIN_SPREAD 3
 

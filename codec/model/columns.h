@@ -22,8 +22,8 @@ TERP_C_BEGIN
 #define TERP_COLUMNS_WORTH_NUMERATOR 49
 #define TERP_COLUMNS_WORTH_DENOMINATOR 50
 
-/* The most bytes of a stream of columns, from those of the smallest other
- * stream. */
+/* The most bytes that a stream of columns may have, if the smallest other
+ * stream has `nbytes`. */
 static inline uint64_t
 terp_columns_most(uint64_t nbytes)
 {
@@ -32,9 +32,9 @@ terp_columns_most(uint64_t nbytes)
                       : 0;
 }
 
-/* The most bytes of groups without references, from those of the smallest other
- * stream without references. Columns may find more references than the whole
- * chunk does, so half of the required saving suffices. */
+/* The most bytes that groups without references may have, if the smallest other
+ * stream without references has `nbytes`. Columns may find more references than
+ * the whole chunk does, so half of the required saving suffices. */
 static inline uint64_t
 terp_columns_most_unreferred(uint64_t nbytes)
 {

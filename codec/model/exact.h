@@ -100,7 +100,7 @@ terp_coding_step(double step, struct terp_exact exact)
 
 /* ---- an encoder's choice ---- */
 
-/* Most bits of a step. With more bits, the usual step with its slack is as
+/* The most bits of a step. With more bits, the usual step with its slack is as
  * good. */
 #define TERP_MAX_EXACT_NBITS 8
 

@@ -122,14 +122,14 @@ terp_usual_fills_add(struct terp_usual_fills *fills, double value)
         fills->at[fills->n++] = value;
 }
 
-/* The range to which bounds are relative. */
+/* The range of a chunk that its relative bound is a fraction of. */
 struct terp_bound_range {
     double min, max;   /* min > max: no values */
-    uint64_t nguessed; /* values of it that are coded apart */
+    uint64_t nguessed; /* recognised fill values in it, which are coded apart */
 };
 
-/* Counts `n` values that are recognised as fill values for the range, unless
- * they are usual fill values. */
+/* Widens the range by `value`, which was recognised as a fill value and occurs
+ * `n` times. A usual fill value does not widen the range. */
 static inline TERP_HOST_DEVICE void
 terp_bound_range_add(struct terp_bound_range *range, enum terp_type type,
                      double value, uint64_t n)

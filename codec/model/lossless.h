@@ -45,8 +45,7 @@ terp_common_value_run_at(uint64_t nvalues, uint64_t i)
 #define TERP_LOSSLESS_MAX_ORDER 2
 #define TERP_LOSSLESS_MAX_SUM 4
 
-/* The most steps that are tried: powers of two below the last bit of the
- * largest value, the grid that the values have, and counted values. */
+/* The most steps that terp_lossless_steps lists. */
 #define TERP_LOSSLESS_MAX_NSTEPS 10
 
 struct terp_lossless_step {

@@ -87,9 +87,10 @@ mean_distance(uint64_t n, const uint64_t *keys)
  */
 #define TABLE_COST 48
 
-/* Tables of at most this many values are small beside any chunk. Their ranks
- * must save this many bits, in 1/16: where most values are dense, a few values
- * far from them become small ranks. */
+/* A table of at most SMALL_NTABLE values is small beside any chunk, so it is
+ * worth a trial if ranks save MIN_SMALL_GAIN / 16 bits per value. Even if most
+ * distinct values are consecutive, a few distant ones make values long but
+ * ranks short. */
 #define SMALL_NTABLE 256
 #define MIN_SMALL_GAIN 8
 

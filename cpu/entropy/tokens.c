@@ -33,8 +33,8 @@ make_item(unsigned number, int nbits, unsigned bits)
     return number | (uint32_t)nbits << NUMBER_NBITS | bits << BITS_SHIFT;
 }
 
-/* The share of a run in a token: the item of a run with an escape, less that of
- * the escape. */
+/* What a run adds to the item of a token. It is found from the token of the run
+ * and an escape, less the number of the escape. */
 static uint32_t
 item_of_run(unsigned run)
 {
@@ -44,8 +44,8 @@ item_of_run(unsigned run)
                      token.bits);
 }
 
-/* The share of a code in a token: the item of a run of no zeros. Code 0 is
- * never looked up. */
+/* What a code adds to the item of a token: the item of the code after an empty
+ * run. Nothing looks up code 0, because zeros are in runs. */
 static uint32_t
 item_of_code(unsigned symbol)
 {

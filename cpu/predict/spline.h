@@ -22,7 +22,7 @@ void *
 terp_cpu_spline_class_values(const struct cpu_prediction *spline, int l,
                              unsigned odd);
 
-/* The fewest items of this many values that are worth waking the pool for. */
+/* The pool is woken for at least this many items of so many values. */
 uint64_t
 terp_cpu_spline_min_nitems(uint64_t nvalues_per_item);
 

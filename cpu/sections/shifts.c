@@ -146,8 +146,8 @@ list_points(const struct task *task, uint64_t group, uint64_t positions[GROUP])
     }
 }
 
-/* The points of a group, in the arrays of the chunk where no point is special,
- * else in copies. */
+/* The points of a group. If no point of the chunk is special, they are in the
+ * chunk's arrays; otherwise they are in copies without the special points. */
 struct points {
     uint64_t n;
     void *differences;

@@ -32,8 +32,9 @@ terp_overwrite_note(const struct terp_cd *cd, size_t nwords,
                     const unsigned *words, const void *values,
                     uint64_t stream_nbytes);
 
-/* The length of the stream that was decoded to `values`; 0: none, or no mark.
- * Forgets it, because netCDF releases the buffer once it is encoded. */
+/* Returns the length of the stream that was decoded to the buffer `values`; 0:
+ * no such stream, or `words` without the mark. Forgets the buffer, because
+ * netCDF releases it after encoding. */
 uint64_t
 terp_overwrite_take(const struct terp_cd *cd, size_t nwords,
                     const unsigned *words, const void *values);

@@ -4,11 +4,11 @@
 #define WARP_NTHREADS 32
 #define BLOCK_NWARPS 8
 
-/* Most values of a piece, which a warp copies in a loop: 8 per lane. */
+/* The most values of a piece, which a warp copies in a loop: 8 per lane. */
 #define PIECE_NVALUES 256
 
-/* Most blocks of a grid. A device runs fewer at once, so more would not help;
- * blocks loop over the pieces that remain. */
+/* The most blocks of a grid. A device runs fewer at once, so more would not
+ * help; blocks loop over the pieces that remain. */
 #define MAX_NBLOCKS 8192
 
 /* A piece of a chunk's row: its first value's index in the chunks and in the

@@ -14,12 +14,12 @@
  * batches let a call have several, so that copies overlap with kernels. */
 #define HOST_BATCH_NBYTES (UINT64_C(32) << 20)
 
-/* Most chunks of a batch. A chunk is a row of blocks, blockIdx.y, and CUDA
+/* The most chunks of a batch. A chunk is a row of blocks, blockIdx.y, and CUDA
  * limits gridDim.y to 65535. */
 #define MAX_BATCH_NCHUNKS 32768
 
-/* Most slots of one call from host memory: one uploads, one runs kernels, one
- * downloads. It leaves one of CUDA_NSLOTS to other threads. */
+/* The most slots of one call from host memory: one uploads, one runs kernels,
+ * one downloads. It leaves one of CUDA_NSLOTS to other threads. */
 #define NSTEPS 3
 
 /* The batch in a slot: chunks [first, first + n) of the call; no batch if n is

@@ -6,8 +6,8 @@ static_assert(
     NTHREADS >= CUDA_FRAME_NBYTES && NTHREADS >= CUDA_SHORT_NBYTES,
     "A block needs a thread for each byte of a frame and a short stream.");
 
-/* Copies the host's members of the state and clears the others. All threads of
- * a chunk's first block call it. */
+/* Copies the members of a chunk's state that the host sets, and clears the
+ * others. All threads of a chunk's first block call it. */
 static __device__ void
 take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
 {
@@ -45,9 +45,9 @@ take_prefix(const struct cuda_batch &batch, struct cuda_chunk *chunk)
     return chunk->src_nbytes > 0;
 }
 
-/* Reads the bytes of a frame that differ between streams of one shape, into the
- * state. False: they are not valid, or the batch does not decode streams with
- * these values. */
+/* Reads into `chunk` the bytes of a frame that differ between streams of one
+ * shape. False: the bytes are not valid, or they describe a stream that the
+ * batch does not decode. */
 static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)

@@ -115,7 +115,7 @@ static const struct sequence_step decode_steps[] = {
 
 /* ---- a graph in the making ---- */
 
-/* Most predecessors of a node: the last node of its own stream, and one for
+/* The most predecessors of a node: the last node of its own stream, and one for
  * each fork or join since. `join` fails above this number, and the kernels are
  * then launched one by one. */
 #define MAX_NAFTER 8

@@ -250,8 +250,8 @@ struct cuda_tables {
         *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
 
-/* Most bytes of a partition's codewords: the region `staging` has as much for
- * each partition. */
+/* The most bytes of a partition's codewords: the region `staging` has as much
+ * for each partition. */
 #define CUDA_PARTITION_MAX_NBYTES \
     (TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 
@@ -774,22 +774,22 @@ cuda_stage cuda_stream_write;
  * section. */
 cuda_stage cuda_low_bits_write;
 
+/* The most partitions of a chunk whose stream one block writes and seals
+ * (gpu/sections/stream_small.cu, which divides its 1024 threads among them). 4
+ * partitions are 262144 values, a chunk of 64^3. Streams of larger chunks go
+ * through cuda_low_bits_write and cuda_seal as well. */
+#define CUDA_SMALL_CHUNK_NPARTITIONS 4
+
+/* The most bytes of a stream whose checksum the host computes and verifies.
+ * Above, XXH3 has the one algorithm that gpu/block/checksum.cuh implements, and
+ * asserts. end_chunks copies shorter streams to the host with a thread a byte.
+ */
+#define CUDA_SHORT_NBYTES 256
+
 /* Writes the table of prefixes, or removes it from short streams; writes the
  * checksums, except into streams of up to CUDA_SHORT_NBYTES, which the host
  * seals. Batches of up to CUDA_SMALL_CHUNK_NPARTITIONS do not run it:
  * cuda_stream_write has sealed their streams. */
-
-/* Most partitions of a chunk whose stream one block writes and seals
- * (gpu/sections/stream_small.cu, which divides its 1024 threads among them).
- * 4 partitions are 262144 values, a chunk of 64^3. Streams of larger chunks go
- * through cuda_low_bits_write and cuda_seal as well. */
-#define CUDA_SMALL_CHUNK_NPARTITIONS 4
-
-/* Most bytes of a stream whose checksum the host computes and verifies. Above,
- * XXH3 has the one algorithm that gpu/block/checksum.cuh implements, and
- * asserts. end_chunks copies shorter streams to the host with a thread a
- * byte. */
-#define CUDA_SHORT_NBYTES 256
 cuda_stage cuda_seal;
 
 /* Stages of decoding, in their order, except cuda_verify, which runs beside all

@@ -154,7 +154,7 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
 /* Threads of make_custom: one for each symbol, and for each leaf. */
 #define CUSTOM_NTHREADS TERP_NSYMBOLS
 
-/* Most items of a package-merge list: for n leaves 2 n - 2 are taken. */
+/* The most items of a package-merge list: for n leaves 2 n - 2 are taken. */
 #define MAX_NITEMS (2 * TERP_NSYMBOLS - 2)
 
 /* Bits of the symbol in a sort key, below the frequency. */

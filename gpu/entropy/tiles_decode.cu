@@ -103,11 +103,11 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 #define CUDA_LARGE_BATCH_NTILES 2048
 #endif
 
-/* Most tiles of a batch whose blocks expand partitions themselves. All blocks
- * run at once on a device of as many multiprocessors. Each block then reads the
- * maps of its tile's partition and expands only the tile's bytes; that repeats
- * work, but saves a launch. FUSED_STAGED_NBYTES: bytes of a reduced partition
- * in shared memory. */
+/* The most tiles of a batch whose blocks expand partitions themselves. All
+ * blocks run at once on a device of as many multiprocessors. Each block then
+ * reads the maps of its tile's partition and expands only the tile's bytes;
+ * that repeats work, but saves a launch. FUSED_STAGED_NBYTES: bytes of a
+ * reduced partition in shared memory. */
 #define FUSED_MAX_NTILES 128
 #define FUSED_STAGED_NBYTES 22528
 typedef expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES> fused_shared;

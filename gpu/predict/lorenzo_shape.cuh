@@ -325,8 +325,8 @@ launch_lines_steps(struct stage_launches &launches, Kernel *floats,
 
 /* ---- segments ---- */
 
-/* Most values of a segment. Rows are cut into segments, and a warp handles a
- * segment. */
+/* The most values of a segment. Rows are cut into segments, and a warp handles
+ * a segment. */
 #define SEGMENT_NVALUES 1024
 
 /* Rows of at most PACKED_MAX_NVALUES values, such as positions of three

@@ -13,10 +13,10 @@
 #define NLOADS 4
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
-/* The most blocks for all chunks of a batch. SCAN_MAX_NBLOCKS fills a device
- * several times over; each block updates the chunk's state by atomics, so more
- * blocks would cost time. The search for isolated extremes is rarely needed: it
- * has at most ISOLATE_MAX_NBLOCKS blocks, and each has at least
+/* The most blocks for all chunks of a batch together. SCAN_MAX_NBLOCKS fills a
+ * device several times over; each block updates the chunk's state by atomics,
+ * so more blocks would cost time. The search for isolated extremes is rarely
+ * needed: it has at most ISOLATE_MAX_NBLOCKS blocks, and each has at least
  * ISOLATE_MIN_NUNITS units. */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048

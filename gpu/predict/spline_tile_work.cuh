@@ -94,9 +94,9 @@ make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
     for (int d = 0; d < TILE_NDIMS; d++) {
         const uint32_t neven = (uint32_t)level->neven[d];
         uint32_t core = core_of(layout->rank, d, fine * layout->nbricks);
-        /* A warp makes a row: all even points if there are at most 32,
-         * otherwise up to 29 of them and the 3 around. Tiles are about equally
-         * long. */
+        /* The lanes of a warp hold a row's even points: all of them if there
+         * are at most 32, otherwise up to 29 and the 3 around them. Tiles are
+         * about equally long. */
         if (d == 0)
             core =
                 neven <= 32 ? neven : (neven - 1) / ((neven - 1) / 29 + 1) + 1;

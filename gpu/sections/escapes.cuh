@@ -5,15 +5,15 @@
 #include "codec/format/sections.h"
 #include "gpu/predict/values.cuh"
 
-/* Most ranges of a chunk whose escapes one block handles, with a thread a
+/* The most ranges of a chunk whose escapes one block handles, with a thread a
  * range: 256 ranges are 262144 values, a chunk of 64^3. Larger chunks take two
  * launches, to sum ranges and to move escapes. Tests use 0. */
 #ifndef CUDA_SINGLE_BLOCK_MAX_NRANGES
 #define CUDA_SINGLE_BLOCK_MAX_NRANGES 256
 #endif
 
-/* Most escapes that are listed. If one block handles a chunk's escapes and the
- * chunk has at most this many, the kernels that decode tiles list their
+/* The most escapes that are listed. If one block handles a chunk's escapes and
+ * the chunk has at most this many, the kernels that decode tiles list their
  * positions in tile order in the region `tune`, in any sequence;
  * CUDA_PROGRESS_LISTED counts them. The block then needs no search for escapes,
  * and has a thread for each. Otherwise escapes are counted in ranges. */

@@ -34,12 +34,12 @@
 static_assert(CUDA_LONG_INDEX_NPARTITIONS <= 33,
               "A warp has a lane for each partition of a short index.");
 
-/* Most bytes of a bit map of tiles that is expanded in shared memory: 65536
+/* The most bytes of a bit map of tiles that is expanded in shared memory: 65536
  * tiles. A longer one is expanded in the region `staging`. */
 #define INDEX_BITMAP_NBYTES 8192
 
-/* Most partitions and tiles of a short index. The assertion adds up the bytes
- * of its arrays: bit maps, codebook and entry numbers of either coding,
+/* The most partitions and tiles of a short index. The assertion adds up the
+ * bytes of its arrays: bit maps, codebook and entry numbers of either coding,
  * controls, offsets, lengths. */
 #define SHORT_INDEX_NPARTITIONS (CUDA_LONG_INDEX_NPARTITIONS - 1)
 #define SHORT_INDEX_NTILES (SHORT_INDEX_NPARTITIONS * TERP_PARTITION_NTILES)

@@ -14,8 +14,8 @@ static_assert(TERP_LOW_TILE_NGROUPS % NWARPS == 0,
               "All warps must have as many groups of a tile.");
 #define WARP_NGROUPS (TERP_LOW_TILE_NGROUPS / NWARPS)
 
-/* Most blocks of all chunks of a launch. Blocks take tiles in turn; chunks
- * whose codes are not wide then cost few blocks. */
+/* The most blocks of a launch, for all its chunks together. Blocks take tiles
+ * in turn; chunks whose codes are not wide then cost few blocks. */
 #define MAX_NBLOCKS 2048
 
 /* Threads of the one block that places the low bits of all tiles. */

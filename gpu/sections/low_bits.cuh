@@ -19,7 +19,7 @@ struct alignas(16) cuda_low_tile {
     uint32_t low_nbits;
 };
 
-/* Most bytes of a tile's numbers. */
+/* The most bytes of a tile's numbers. */
 #define LOW_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_LOW_MAX_NBITS / 8)
 static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
               "The widths of a tile's groups fill a word.");

@@ -9,15 +9,15 @@
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"
 
-/* Most values of a chunk that one block sums up by itself, which saves two
+/* The most values of a chunk that one block sums up by itself, which saves two
  * launches. Tests use 0. */
 #ifndef CUDA_SINGLE_BLOCK_MAX_NSUMMED
 #define CUDA_SINGLE_BLOCK_MAX_NSUMMED (1 << 20)
 #endif
 
-/* Most parts of a column: each part reads the sums of all parts before it, so
- * the reads grow with the square. BUSY_NITEMS: parts of all columns that keep a
- * device busy; more would only add reads. */
+/* The most parts of a column: each part reads the sums of all parts before it,
+ * so the reads grow with the square. BUSY_NITEMS: parts of all columns that
+ * keep a device busy; more would only add reads. */
 #define MAX_NPARTS 512
 #define BUSY_NITEMS (UINT64_C(1) << 17)
 

@@ -10,8 +10,8 @@
  * chains the sums (gpu/block/checksum.cuh). */
 #define NTHREADS 512
 
-/* Most blocks of all chunks of a grid, about as many as a large device runs at
- * once. Blocks take pieces in turn. */
+/* The most blocks of a grid, for all its chunks together: about as many as a
+ * large device runs at once. Blocks take pieces in turn. */
 #define MAX_NBLOCKS 528
 
 /* Finds the checksums of prefixes. Grid: (TERP_NPREFIXES times some blocks,

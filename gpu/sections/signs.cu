@@ -12,8 +12,9 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* Most blocks of all chunks of a launch. Blocks loop over the work; chunks
- * without signs then cost few blocks. Tests use a smaller value. */
+/* The most blocks of a launch, for all its chunks together. Blocks loop over
+ * the work; chunks without signs then cost few blocks. Tests use a smaller
+ * value. */
 #ifndef CUDA_SIGNS_MAX_NBLOCKS
 #define CUDA_SIGNS_MAX_NBLOCKS 2048
 #endif

@@ -104,8 +104,9 @@ find_runs(struct cuda_specials &specials, const T *src, uint64_t first,
     return run_word;
 }
 
-/* What tells which values are special: a mask that prediction has made, own
- * values, or coded values, which are other ones. */
+/* Where the kernel finds out which values are special: in a mask that
+ * prediction has made, in the values themselves, or in the coded values, if
+ * those are not the values themselves. */
 enum special_by {
     BY_MASK,
     BY_VALUES,

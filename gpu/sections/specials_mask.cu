@@ -7,7 +7,7 @@
 static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
               "Each thread makes one word of its block's share.");
 
-/* Most blocks of a chunk that sum up or fill a mask. Blocks take shares in
+/* The most blocks of a chunk that sum up or fill a mask. Blocks take shares in
  * turn; most chunks have nothing to do, so blocks should be few. */
 #define MAX_NSUM_BLOCKS 264
 #define MAX_NFILL_BLOCKS 1056

@@ -186,8 +186,8 @@ read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Most blocks of a chunk. Blocks take shares in turn; most chunks have nothing
- * to do, so blocks should be few. */
+/* The most blocks of a chunk. Blocks take shares in turn; most chunks have
+ * nothing to do, so blocks should be few. */
 #define MAX_NBLOCKS 1056
 
 /* Writes special and constant values. Grid: (some blocks, chunks). Blocks take

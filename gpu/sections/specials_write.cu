@@ -14,8 +14,8 @@
  * finishes the step alone. `find` is in gpu/sections/specials_find.cuh. */
 #include "gpu/sections/specials_find.cuh"
 
-/* The most blocks of all chunks, about as many as a large device runs at once,
- * with WRITE_MIN_NBLOCKS for each multiprocessor. */
+/* The most blocks of a launch, for all its chunks together: about as many as a
+ * large device runs at once, with WRITE_MIN_NBLOCKS for each multiprocessor. */
 #define WRITE_MAX_NBLOCKS 660
 #define WRITE_MIN_NBLOCKS 5
 

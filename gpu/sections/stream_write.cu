@@ -58,9 +58,9 @@ scan_sums(index_sums sums)
     return sums;
 }
 
-/* Most partitions whose bit map, with the levels above it, and entry numbers
- * are in shared memory: about 40 KB. Those of more partitions are in scratch
- * memory. */
+/* The most partitions of a chunk that has its bit map, the levels above the
+ * map, and the entry numbers in shared memory: about 40 KB. A chunk of more
+ * partitions has them in scratch memory. */
 #define SHARED_NPARTITIONS 2048
 #define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
 #define SHARED_TOWER_NWORDS                                                  \

@@ -7,8 +7,8 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* Most blocks of all chunks of a launch. Warps take groups in turn; chunks
- * without tails then cost few blocks. */
+/* The most blocks of a launch, for all its chunks together. Warps take groups
+ * in turn; chunks without tails then cost few blocks. */
 #define MAX_NBLOCKS 2048
 
 static uint64_t

@@ -32,7 +32,8 @@ is_aligned(const void *at, uint64_t nbytes)
     return (uintptr_t)at % nbytes == 0;
 }
 
-/* Items of a launch, so that what is in host memory fits on the device. */
+/* The number of chunks for a launch, of n chunks that remain. Chunks in host
+ * memory (`is_staged`) are copied to the device, and the copies must fit. */
 static uint64_t
 portion_of(uint64_t n, uint64_t nbytes, bool is_staged)
 {

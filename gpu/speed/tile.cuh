@@ -15,7 +15,7 @@
 #define SPEED_NROWS TERP_SPEED_NROWS
 #define SPEED_NCOLUMNS TERP_SPEED_NCOLUMNS
 
-/* Most bytes before the index: a frame with a bound, and the head. */
+/* The most bytes before the index: a frame with a bound, and the head. */
 #define SPEED_MAX_HEAD_NBYTES 80
 
 /* The numbers of a chunk's values (cpu/speed/tile.h has the CPU's). */
@@ -212,8 +212,9 @@ speed_put_value(const struct speed_job &job, uint8_t *at, Word bits)
     }
 }
 
-/* The bits of a group of a plain type; zeros where `nrows` says that there is
- * no value. With `IS_WHOLE` there are all. */
+/* Loads a group whose type is a float of the size of a word: a value for each
+ * of the first `nrows` rows, and zeros for the other rows. `IS_WHOLE`: the
+ * group has all rows. */
 template <typename Word, bool IS_WHOLE>
 static __device__ __forceinline__ void
 speed_load_group(bool is_swapped, const uint8_t *column, uint64_t row_nbytes,

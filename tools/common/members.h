@@ -35,7 +35,7 @@ tool_member_wrap(hid_t type, size_t at, hid_t element);
 bool
 tool_is_by_member(hid_t type, const char *name);
 
-/* Whether values of `type` are such, and member `name` is or has numbers, which
- * a bound can change. */
+/* Whether terp codes values of `type` by member, and member `name` is or has
+ * numbers, which a bound can change. */
 bool
 tool_member_has_numbers(hid_t type, const char *name);

@@ -108,7 +108,8 @@ struct compare_walk {
     uint64_t unwritten; /* number of the first such box */
     uint64_t nsame;     /* values that each value of the step represents; above
                            1 only for unwritten values */
-    uint64_t nboxes;    /* boxes that the step represents, likewise */
+    uint64_t nboxes;    /* boxes that the step represents; above 1 only for
+                           unwritten values */
     struct tool_chunk chunk;
     void *values_a, *values_b; /* of the current step */
     const char *trouble;       /* why the walk ended early, else NULL */
