@@ -39,12 +39,12 @@ read_layers(const char *path, hsize_t extent, hsize_t unit, bool is_double,
             struct layers *layers_ret)
 {
     const hsize_t nunits = (extent + unit - 1) / unit;
-    int rank, nranks;
+    int process, nprocesses;
 
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    hsize_t begin = nunits * (hsize_t)rank / (hsize_t)nranks * unit;
-    hsize_t end = nunits * ((hsize_t)rank + 1) / (hsize_t)nranks * unit;
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &nprocesses);
+    hsize_t begin = nunits * (hsize_t)process / (hsize_t)nprocesses * unit;
+    hsize_t end = nunits * ((hsize_t)process + 1) / (hsize_t)nprocesses * unit;
     if (end > extent)
         end = extent;
     const size_t n = (size_t)((end - begin) * extent * extent);
@@ -119,10 +119,10 @@ int
 main(int argc, char **argv)
 {
     struct layers layers;
-    int rank;
+    int process;
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
     if (argc < 8)
         need(-1, "read the command line");
     const hsize_t extent = strtoull(argv[3], NULL, 10);
@@ -132,7 +132,7 @@ main(int argc, char **argv)
         const double seconds =
             write_once(argv[1], extent, strtoull(argv[4], NULL, 10),
                        strtod(argv[6], NULL), &layers);
-        if (rank == 0)
+        if (process == 0)
             printf("%.4f\n", seconds);
     }
     free(layers.values);

@@ -558,7 +558,8 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 struct terp_cuda_device;
 
 struct terp_cuda_options {
-    /* the CUDA ordinal; -1: chosen by TERP_DEVICE or by the process's rank */
+    /* the CUDA ordinal; -1: chosen by TERP_DEVICE or by the process's number on
+     * its machine */
     int device;
     /* Limits the device memory that the engine holds for itself; memory given
      * by `allocate` does not count. 0: no limit. */

@@ -36,7 +36,7 @@ static const uint64_t shapes[][3] = {
     {128, 128, 256}, {128, 256, 256}, {256, 256, 256},
 };
 
-static int rank, nranks;
+static int process, nprocesses;
 
 /* One size of message, the same for all processes. */
 struct message {
@@ -118,22 +118,22 @@ make_message(const float *field, const uint64_t *dims,
     m.nbytes = terp_chunk_nbytes(&m.chunk);
     /* MPI counts the bytes of all streams together in an int. */
     m.cap_nbytes = terp_encode_bound(&m.chunk);
-    need(m.cap_nbytes * (uint64_t)nranks <= INT32_MAX, "send that much");
+    need(m.cap_nbytes * (uint64_t)nprocesses <= INT32_MAX, "send that much");
     m.values = allocate(m.nbytes);
     m.received = allocate(m.nbytes);
-    m.all = rank == 0 ? allocate(m.nbytes * (uint64_t)nranks) : NULL;
-    m.stream = allocate(m.cap_nbytes * (uint64_t)nranks);
+    m.all = process == 0 ? allocate(m.nbytes * (uint64_t)nprocesses) : NULL;
+    m.stream = allocate(m.cap_nbytes * (uint64_t)nprocesses);
     m.received_stream = allocate(m.cap_nbytes);
-    m.stream_nbytes = allocate((uint64_t)nranks * sizeof(int));
-    m.stream_at = allocate((uint64_t)nranks * sizeof(int));
-    for (int p = 0; p < nranks; p++)
+    m.stream_nbytes = allocate((uint64_t)nprocesses * sizeof(int));
+    m.stream_at = allocate((uint64_t)nprocesses * sizeof(int));
+    for (int p = 0; p < nprocesses; p++)
         m.stream_at[p] = (int)(m.cap_nbytes * (uint64_t)p);
     for (uint64_t z = 0; z < dims[0]; z++)
         for (uint64_t y = 0; y < dims[1]; y++)
             memcpy(m.values + (z * dims[1] + y) * row,
                    field + (z * FIELD_DIM + y) * FIELD_DIM,
                    row * sizeof(float));
-    for (int p = 0; rank == 0 && p < nranks; p++)
+    for (int p = 0; process == 0 && p < nprocesses; p++)
         memcpy(m.all + m.nbytes * (uint64_t)p, m.values, m.nbytes);
     *message_ret = m;
 }
@@ -180,10 +180,10 @@ decode(struct message *m, int stream_nbytes)
 static void
 send_ring(struct message *m)
 {
-    MPI_Sendrecv(m->values, (int)m->nbytes, MPI_BYTE, (rank + 1) % nranks, 0,
-                 m->received, (int)m->nbytes, MPI_BYTE,
-                 (rank + nranks - 1) % nranks, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(m->values, (int)m->nbytes, MPI_BYTE,
+                 (process + 1) % nprocesses, 0, m->received, (int)m->nbytes,
+                 MPI_BYTE, (process + nprocesses - 1) % nprocesses, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static int
@@ -192,9 +192,10 @@ send_ring_streams(struct message *m)
     MPI_Status status;
     int received_nbytes;
 
-    MPI_Sendrecv(m->stream, m->stream_nbytes[0], MPI_BYTE, (rank + 1) % nranks,
-                 0, m->received_stream, (int)m->cap_nbytes, MPI_BYTE,
-                 (rank + nranks - 1) % nranks, 0, MPI_COMM_WORLD, &status);
+    MPI_Sendrecv(
+        m->stream, m->stream_nbytes[0], MPI_BYTE, (process + 1) % nprocesses, 0,
+        m->received_stream, (int)m->cap_nbytes, MPI_BYTE,
+        (process + nprocesses - 1) % nprocesses, 0, MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_BYTE, &received_nbytes);
     return received_nbytes;
 }
@@ -253,7 +254,8 @@ exchange(struct message *m, const struct operation *operation, int nth,
     begin = start_step();
     if (!operation->from_first)
         encode(m, 0);
-    for (int p = 0; operation->from_first && rank == 0 && p < nranks; p++)
+    for (int p = 0; operation->from_first && process == 0 && p < nprocesses;
+         p++)
         encode(m, p);
     seconds[ENCODE][nth] = MPI_Wtime() - begin;
 
@@ -313,17 +315,17 @@ measure(const struct operation *operation, struct message *m,
         exchange(m, operation, i, seconds);
     for (int i = 0; i < NTIMES; i++)
         t[i] = summarize(seconds[i]);
-    if (rank != 0)
+    if (process != 0)
         return;
     need(strcmp(engine, "cuda") != 0 || m->result.used == TERP_ENGINE_CUDA,
          "use the GPU");
     double total = t[ENCODE] + t[TRANSFER] + t[DECODE];
     /* Messages that leave a process: in a scatter, all but its own. */
-    double nsent = operation->from_first ? nranks - 1 : 1;
+    double nsent = operation->from_first ? nprocesses - 1 : 1;
     double saved_nbytes =
         nsent * (double)(m->nbytes - (uint64_t)m->stream_nbytes[0]);
     printf("%s,%d,%s,%s,%g,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n",
-           operation->name, nranks, pipeline, engine,
+           operation->name, nprocesses, pipeline, engine,
            (double)m->nbytes / (1 << 20),
            (double)m->nbytes / m->stream_nbytes[0], 1e3 * t[PLAIN],
            1e3 * t[ENCODE], 1e3 * t[TRANSFER], 1e3 * t[DECODE], 1e3 * total,
@@ -354,16 +356,16 @@ main(int argc, char **argv)
     double max_mib = argc > 3 ? atof(argv[3]) : 64;
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    need(nranks > 1, "send to another process: there is one only");
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &nprocesses);
+    need(nprocesses > 1, "send to another process: there is one only");
     int pipeline_id =
         find_name(pipelines, sizeof pipelines / sizeof *pipelines, pipeline);
     int engine_id =
         find_name(engines, sizeof engines / sizeof *engines, engine);
     float *field = make_field(argc > 4 ? argv[4] : NULL);
 
-    if (rank == 0)
+    if (process == 0)
         puts(head);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct message message;

@@ -11,7 +11,7 @@
  * Each process has whole layers of the field's chunks, and HDF5 lets each
  * process compress its own chunks. Apart from the positions of chunks in the
  * file, the file does not depend on the number of processes. With
- * TERP_ENGINE=cuda the processes of a machine share its GPUs by their rank on
+ * TERP_ENGINE=cuda the processes of a machine share its GPUs by their number on
  * the machine (TERP_DEVICE in doc/cd_values.md).
  *
  * The program links no library of terp. HDF5 requires that writes through a
@@ -56,12 +56,12 @@ static void
 take_layers(const hsize_t *dims, struct layers *layers_ret)
 {
     hsize_t nlayers = (dims[0] + chunk_dim - 1) / chunk_dim;
-    int rank, nranks;
+    int process, nprocesses;
 
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    hsize_t first = nlayers * (hsize_t)rank / (hsize_t)nranks;
-    hsize_t last = nlayers * ((hsize_t)rank + 1) / (hsize_t)nranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &nprocesses);
+    hsize_t first = nlayers * (hsize_t)process / (hsize_t)nprocesses;
+    hsize_t last = nlayers * ((hsize_t)process + 1) / (hsize_t)nprocesses;
     hsize_t begin = first * chunk_dim, end = last * chunk_dim;
     if (end > dims[0])
         end = dims[0];
@@ -261,10 +261,10 @@ run_step(const char *path, const hsize_t *dims, double bound,
          const struct layers *layers)
 {
     double seconds[2];
-    int rank, nranks;
+    int process, nprocesses;
 
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &nprocesses);
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
@@ -272,10 +272,10 @@ run_step(const char *path, const hsize_t *dims, double bound,
     hid_t dataset = create(file, dims, bound);
     write_and_read(dataset, layers, seconds);
     double error = find_largest_error(layers);
-    if (rank == 0)
+    if (process == 0)
         printf("%d processes: ratio %.1f, the largest error is %g, the bound "
                "%g; %.4f s to write, %.4f s to read\n",
-               nranks,
+               nprocesses,
                (double)(dims[0] * dims[1] * dims[2] * sizeof(float)) /
                    (double)H5Dget_storage_size(dataset),
                error, bound, seconds[0], seconds[1]);

@@ -358,7 +358,7 @@ struct terp_context_options {
     size_t size;
     int nthreads; /* CPU threads of calls with nthreads 0; 0: 1 */
     /* The CUDA ordinal of the device; -1, the default: the variable
-     * TERP_DEVICE, or the process's rank on its machine, decides
+     * TERP_DEVICE, or the process's number on its machine, decides
      * (doc/cd_values.md). */
     int device;
     /* The most device memory that the engine may hold; 0: all of it. */

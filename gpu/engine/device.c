@@ -1,4 +1,5 @@
-/* Chooses the device of a process by TERP_DEVICE or the process's rank. */
+/* Chooses the device of a process by TERP_DEVICE or the process's number on its
+ * machine. */
 #include "gpu/engine/device.h"
 
 #include <limits.h>
@@ -7,12 +8,12 @@
 /* Variables of Open MPI, MVAPICH, Intel MPI and MPICH, MPICH on PMI, HPE's PALS
  * and Slurm. The first that is set counts: launchers precede batch systems,
  * inside which they run. */
-static const char *const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
-                                         "MV2_COMM_WORLD_LOCAL_RANK",
-                                         "MPI_LOCALRANKID",
-                                         "PMI_LOCAL_RANK",
-                                         "PALS_LOCAL_RANKID",
-                                         "SLURM_LOCALID"};
+static const char *const number_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                           "MV2_COMM_WORLD_LOCAL_RANK",
+                                           "MPI_LOCALRANKID",
+                                           "PMI_LOCAL_RANK",
+                                           "PALS_LOCAL_RANKID",
+                                           "SLURM_LOCALID"};
 
 /* The variable's number; -1 if it is unset or not a number of at least 0. */
 static int
@@ -32,8 +33,8 @@ cuda_device_choose(int ndevices)
 {
     int number = read_number("TERP_DEVICE");
 
-    for (size_t i = 0; number < 0 && i < sizeof rank_names / sizeof *rank_names;
-         i++)
-        number = read_number(rank_names[i]);
+    for (size_t i = 0;
+         number < 0 && i < sizeof number_names / sizeof *number_names; i++)
+        number = read_number(number_names[i]);
     return number < 0 ? 0 : number % ndevices;
 }

@@ -41,7 +41,7 @@ every_launcher_is_understood(void **state)
 }
 
 static void
-ranks_beyond_the_devices_share_them(void **state)
+numbers_beyond_the_devices_share_them(void **state)
 {
     (void)state;
     setenv("SLURM_LOCALID", "7", 1);
@@ -52,7 +52,7 @@ ranks_beyond_the_devices_share_them(void **state)
 }
 
 static void
-named_device_comes_before_the_rank(void **state)
+named_device_comes_before_the_number(void **state)
 {
     (void)state;
     setenv("SLURM_LOCALID", "3", 1);
@@ -93,8 +93,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(process_alone_takes_the_first, clear),
         cmocka_unit_test_setup(every_launcher_is_understood, clear),
-        cmocka_unit_test_setup(ranks_beyond_the_devices_share_them, clear),
-        cmocka_unit_test_setup(named_device_comes_before_the_rank, clear),
+        cmocka_unit_test_setup(numbers_beyond_the_devices_share_them, clear),
+        cmocka_unit_test_setup(named_device_comes_before_the_number, clear),
         cmocka_unit_test_setup(launcher_comes_before_the_batch_system, clear),
         cmocka_unit_test_setup(what_is_no_number_counts_as_unset, clear),
     };

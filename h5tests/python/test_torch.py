@@ -1,4 +1,4 @@
-"""h5z_terp.torch in DataLoader: workers, shuffling, ranks and tensors. pytest runs
+"""h5z_terp.torch in DataLoader: workers, shuffling, processes and tensors. pytest runs
 it; or Python itself, with the folder of a wheel, which need not be installed:
 
     test_torch.py DIRECTORY_OF_THE_WHEEL"""
@@ -127,17 +127,17 @@ class Loading(unittest.TestCase):
             torch.utils.dlpack.from_dlpack(
                 torch.utils.dlpack.to_dlpack(tensor)).numpy(), tensor.numpy())
 
-    def test_ranks_have_as_many_samples_each(self):
+    def test_processes_have_as_many_samples_each(self):
         from h5z_terp import torch as wrapper
 
         dataset = SampleDataset(self.path, ["x", "y"], seed=1)
-        rank = wrapper._rank
+        process = wrapper._process
         try:
-            # Spawned workers do not know the rank of their parent.
+            # Spawned workers do not know the number of their parent.
             for context in "fork", "spawn":
                 shares = []
                 for i in range(3):
-                    wrapper._rank = lambda: (i, 3)
+                    wrapper._process = lambda: (i, 3)
                     shares.append(self.labels(DataLoader(
                         dataset, num_workers=2, batch_size=4,
                         multiprocessing_context=context)))
@@ -147,7 +147,7 @@ class Loading(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "need a seed"):
                 list(SampleDataset(self.path, "x"))
         finally:
-            wrapper._rank = rank
+            wrapper._process = process
 
     def test_the_example_learns(self):
         example = os.path.join(os.path.dirname(__file__),

@@ -52,10 +52,10 @@ define(int file, int has_filter)
 }
 
 static void
-move_values(int file, int variable, int rank, int nranks)
+move_values(int file, int variable, int process, int nprocesses)
 {
-    const size_t first = dims[0] * (size_t)rank / (size_t)nranks;
-    const size_t end = dims[0] * (size_t)(rank + 1) / (size_t)nranks;
+    const size_t first = dims[0] * (size_t)process / (size_t)nprocesses;
+    const size_t end = dims[0] * (size_t)(process + 1) / (size_t)nprocesses;
     const size_t start[RANK] = {first, 0, 0};
     const size_t count[RANK] = {end - first, dims[1], dims[2]};
     const size_t n = count[0] * count[1] * count[2];
@@ -82,18 +82,18 @@ move_values(int file, int variable, int rank, int nranks)
 int
 main(int argc, char **argv)
 {
-    int rank, nranks, file;
+    int process, nprocesses, file;
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &nprocesses);
     need(argc == 2 || argc == 3 ? NC_NOERR : NC_EINVAL,
          "read the command line");
     need(nc_create_par(argv[1], NC_NETCDF4 | NC_CLOBBER, MPI_COMM_WORLD,
                        MPI_INFO_NULL, &file),
          "create the file");
     const int variable = define(file, argc == 3);
-    move_values(file, variable, rank, nranks);
+    move_values(file, variable, process, nprocesses);
     need(nc_close(file), "close the file");
     MPI_Finalize();
     return 0;

@@ -247,8 +247,8 @@ class Samples:
 
     def shard(self, index: int, count: int, *, equal: bool = True) -> Samples:
         """A copy that has the ``index``-th of ``count`` shares of the samples.
-        With ``equal`` all shares have the same number of samples, as ranks that
-        train together need; fewer than ``count`` samples are then left out, others
+        With ``equal`` all shares have the same number of samples, as
+        processes that train together need; fewer than ``count`` samples are then left out, others
         in each order, and two shares may read one block, each for samples of its
         own. Without it each share has blocks of its own. Shards of shards are
         possible. Needs a seed if ``shuffle``, so that all shares have one order;

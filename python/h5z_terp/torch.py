@@ -19,8 +19,8 @@ from ._samples import Samples
 _NO_TORCH = {np.dtype(name) for name in ("u2", "u4", "u8")}
 
 
-def _rank() -> tuple[int, int]:
-    """The rank of this process, and the number of ranks, in torch.distributed."""
+def _process() -> tuple[int, int]:
+    """The number of this process, from 0 on, and the number of processes."""
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized():
         return 0, 1
@@ -58,8 +58,8 @@ class SampleDataset(IterableDataset):
     With ``batch`` give DataLoader ``batch_size=None``; without ``batch``,
     DataLoader stacks single samples itself, which takes longer. Workers of
     DataLoader, forked or spawned, open the files themselves, read other blocks
-    each, and share the processors. So do ranks of torch.distributed, which get
-    the same number of samples each; with several ranks a ``seed`` is needed.
+    each, and share the processors. So do processes of torch.distributed, which get
+    the same number of samples each; with several processes a ``seed`` is needed.
 
     Without a ``seed`` the order follows torch's seed, and differs in each epoch.
     With a ``seed``, ``set_epoch`` changes the order; set it before an iteration
@@ -89,14 +89,14 @@ class SampleDataset(IterableDataset):
         self._place = 0, 1  # of the process that pickled this object
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_place": self._rank()}
+        return {**self.__dict__, "_place": self._process()}
 
-    def _rank(self) -> tuple[int, int]:
+    def _process(self) -> tuple[int, int]:
         """A worker that was spawned does not know torch.distributed."""
-        rank, nranks = _rank()
-        if nranks == 1 and get_worker_info() is not None:
+        process, nprocesses = _process()
+        if nprocesses == 1 and get_worker_info() is not None:
             return self._place
-        return rank, nranks
+        return process, nprocesses
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the number that together with the seed gives the order."""
@@ -106,16 +106,16 @@ class SampleDataset(IterableDataset):
         """What this process reads in its next iteration."""
         samples = self.samples
         worker = get_worker_info()
-        rank, nranks = self._rank()
+        process, nprocesses = self._process()
         if worker is not None and samples.device == "cuda":
             raise RuntimeError("device=\"cuda\" needs DataLoader's num_workers=0")
-        if samples.seed is None and nranks == 1:
+        if samples.seed is None and nprocesses == 1:
             # The workers of an epoch have one seed, plus their number.
             seed = (worker.seed - worker.id if worker is not None else
                     int(torch.empty((), dtype=torch.int64).random_().item()))
             samples = samples._with(seed=seed)
-        if nranks > 1:
-            samples = samples.shard(rank, nranks)
+        if nprocesses > 1:
+            samples = samples.shard(process, nprocesses)
         if worker is not None:
             threads = _codec.thread_count(samples.threads)
             samples = samples.shard(worker.id, worker.num_workers, equal=False)
@@ -124,11 +124,11 @@ class SampleDataset(IterableDataset):
         return samples
 
     def __len__(self) -> int:
-        """The number of samples or batches of this rank. With ``batch``, each
+        """The number of samples or batches of this process. With ``batch``, each
         worker of DataLoader has a last batch of its own."""
-        rank, nranks = self._rank()
+        process, nprocesses = self._process()
         samples = self.samples
-        return len(samples.shard(rank, nranks) if nranks > 1 else samples)
+        return len(samples.shard(process, nprocesses) if nprocesses > 1 else samples)
 
     def _made(self, values: Any) -> torch.Tensor:
         tensor = _tensor(values)
