@@ -47,7 +47,6 @@ set(TERP_CUDA_SOURCES
   predict/tuner.cu
   sections/escapes.cu
   sections/low_bits.cu
-  sections/ranks.cu
   sections/remainders.cu
   sections/seal.cu
   sections/shifts.cu
@@ -59,6 +58,7 @@ set(TERP_CUDA_SOURCES
   sections/stream_small.cu
   sections/stream_write.cu
   sections/tails.cu
+  sections/valid_points.cu
   speed/calls.cu
   speed/decode.cu
   speed/encode.cu

@@ -84,7 +84,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->tail_begins = place_take(&at, 8 * low_ntiles);
     const uint64_t lossless_ntiles =
         batch->may_be_lossless ? batch->ntiles + 1 : 0;
-    regions->ranks = place_take(&at, 8 * lossless_ntiles);
+    regions->valid_before = place_take(&at, 8 * lossless_ntiles);
     regions->shift_groups =
         place_take(&at, 8 * SHIFT_TILE_NGROUPS * lossless_ntiles);
     regions->shift_spans = place_take(&at, 8 * lossless_ntiles);

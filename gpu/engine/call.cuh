@@ -16,8 +16,8 @@ struct cuda_found_domain {
     bool lorenzo_may_be_smaller;    /* see terp_lorenzo_may_be_smaller */
     bool splines_may_be_smaller;    /* see terp_splines_may_be_smaller */
     struct cuda_chunk_facts device; /* as the device has found them */
-    /* The search for the length of a flat chunk's rows needs the members up to
-     * `carrier`. */
+    /* The search for the length of a row, in a chunk of one dimension, needs
+     * the members up to `carrier`. */
     double min, max, step;
     uint64_t fills[TERP_NFILLS];         /* of the carrier */
     enum cuda_form form;                 /* the form that the chunk needs */

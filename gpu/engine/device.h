@@ -6,8 +6,9 @@ extern "C" {
 #endif
 
 /* The number of the device to use, of `ndevices`: the environment variable
- * TERP_DEVICE, else the process's number on its machine (from variables of Open
- * MPI, MVAPICH, Intel MPI, MPICH, PALS or Slurm), modulo `ndevices`; else 0. */
+ * TERP_DEVICE, else the number of the process on its machine (from variables of
+ * Open MPI, MVAPICH, Intel MPI, MPICH, PALS or Slurm), modulo `ndevices`; else
+ * 0. */
 int
 cuda_device_choose(int ndevices);
 

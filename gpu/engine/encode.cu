@@ -58,8 +58,9 @@ struct terp_encoding {
 
 /* ---- domains ---- */
 
-/* A flat chunk in host memory. A search for its rows needs it there. */
-struct flat_chunk {
+/* A chunk of one dimension in host memory. A search for its rows needs it
+ * there. */
+struct line_chunk {
     const void *values; /* coded values, once find_rows has made them */
     uint64_t nvalues;
     const struct cuda_found_domain *found;
@@ -67,43 +68,43 @@ struct flat_chunk {
 
 template <typename T>
 static void
-flat_errors(void *arg, uint64_t lag, uint64_t set,
+line_errors(void *arg, uint64_t lag, uint64_t set,
             struct terp_lag_errors *errors_ret)
 {
-    const struct flat_chunk *flat = (const struct flat_chunk *)arg;
+    const struct line_chunk *line = (const struct line_chunk *)arg;
     typename value_traits<T>::WORD fills[TERP_NFILLS];
 
     for (int i = 0; i < TERP_NFILLS; i++)
         fills[i] = (typename value_traits<T>::WORD)(
-            cuda_form_is_pointwise(flat->found->form)
+            cuda_form_is_pointwise(line->found->form)
                 ? terp_slot_of_fill(false, 0, sizeof(T))
-                : flat->found->fills[i]);
-    lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
-                          set, 1 / flat->found->step, errors_ret);
+                : line->found->fills[i]);
+    lag_errors_of_samples((const T *)line->values, line->nvalues, fills, lag,
+                          set, 1 / line->found->step, errors_ret);
 }
 
 template <typename V, typename C, enum cuda_form form>
 static void
-code_values(const struct flat_chunk *flat, void *coded)
+code_values(const struct line_chunk *line, void *coded)
 {
-    const coder_of<V, C, form> coder(flat->found->how);
-    const V *values = (const V *)flat->values;
+    const coder_of<V, C, form> coder(line->found->how);
+    const V *values = (const V *)line->values;
     typename value_traits<V>::WORD fills[TERP_NFILLS];
 
     for (int i = 0; i < TERP_NFILLS; i++)
-        fills[i] = (typename value_traits<V>::WORD)flat->found->fills[i];
-    for (uint64_t i = 0; i < flat->nvalues; i++)
+        fills[i] = (typename value_traits<V>::WORD)line->found->fills[i];
+    for (uint64_t i = 0; i < line->nvalues; i++)
         ((C *)coded)[i] =
             is_special(values[i], fills) ? (C)NAN : coder(values[i]);
 }
 
-/* Converts a flat chunk's carrier, of type V, to coded values, with the
- * device's arithmetic. Pointwise bounds only. */
+/* Converts the carrier, of type V, of a chunk of one dimension to coded values,
+ * with the device's arithmetic. Pointwise bounds only. */
 template <typename V>
 static void
-code_flat(const struct flat_chunk *flat, void *coded)
+code_line(const struct line_chunk *line, void *coded)
 {
-    const enum cuda_form form = flat->found->form;
+    const enum cuda_form form = line->found->form;
     auto *const code =
         form == CUDA_LOG_F32       ? code_values<V, float, CUDA_LOG_F32>
         : form == CUDA_LOG_F64     ? code_values<V, double, CUDA_LOG_F64>
@@ -111,13 +112,13 @@ code_flat(const struct flat_chunk *flat, void *coded)
         : form == CUDA_FLOORED_F64 ? code_values<V, double, CUDA_FLOORED_F64>
                                    : code_values<V, V, CUDA_ROUNDED>;
 
-    code(flat, coded);
+    code(line, coded);
 }
 
 /* The carrier's bits for a 16-bit float, or for an integer that is not a fill
  * value. */
 static uint64_t
-carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
+carry_value(const struct terp_encoding *encoding, const struct line_chunk *line,
             uint64_t word)
 {
     const enum terp_type type = encoding->source->chunk->type;
@@ -126,7 +127,7 @@ carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
     if (terp_type_is_half(type))
         return terp_carried_half(type, (uint16_t)word,
                                  params->bound_mode == TERP_BOUND_POINTWISE);
-    const struct terp_carrier_head *head = &flat->found->carrier;
+    const struct terp_carrier_head *head = &line->found->carrier;
     const uint64_t lowest = terp_lowest_integer(type);
     const int64_t n = terp_integer_number(
         terp_integer_distance(word, terp_part_nbytes(type), lowest),
@@ -135,23 +136,23 @@ carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
                                                : bits_of((double)n);
 }
 
-/* Returns the carrier of a flat chunk in a new block; NULL: memory is short.
- * Fill values become NaN. */
+/* Returns the carrier of a chunk of one dimension in a new block; NULL: memory
+ * is short. Fill values become NaN. */
 static void *
-carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
+carry_line(const struct terp_encoding *encoding, const struct line_chunk *line)
 {
     const struct terp_params *params = &encoding->params;
     const enum terp_type type = encoding->source->chunk->type;
     const int own_nbytes = terp_value_nbytes(type);
     const int nbytes =
-        terp_value_nbytes(cuda_carrier_type(flat->found->form, type));
+        terp_value_nbytes(cuda_carrier_type(line->found->form, type));
     const uint64_t ones = UINT64_MAX >> (64 - 8 * own_nbytes);
     uint8_t *carried = (uint8_t *)terp_allocate(
-        encoding->session->where->allocator, flat->nvalues * (uint64_t)nbytes);
+        encoding->session->where->allocator, line->nvalues * (uint64_t)nbytes);
 
-    for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++) {
+    for (uint64_t i = 0; carried != NULL && i < line->nvalues; i++) {
         const uint64_t word =
-            load_value((const uint8_t *)flat->values + i * (uint64_t)own_nbytes,
+            load_value((const uint8_t *)line->values + i * (uint64_t)own_nbytes,
                        own_nbytes);
         const bool is_fill =
             terp_type_is_integer(type) &&
@@ -160,13 +161,13 @@ carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
         store_value(
             carried + i * (uint64_t)nbytes,
             is_fill ? (nbytes == 4 ? bits_of((float)NAN) : bits_of((double)NAN))
-                    : carry_value(encoding, flat, word),
+                    : carry_value(encoding, line, word),
             nbytes);
     }
     return carried;
 }
 
-/* Searches a flat chunk for rows, as the CPU engine does, and sets
+/* Searches a chunk of one dimension for rows, as the CPU engine does, and sets
  * found->domain and found->verdict. The search runs on the host: it copies the
  * chunk there and converts it to coded values. */
 static enum terp_status
@@ -180,39 +181,39 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
     const bool wide = cuda_form_type(found->form, type) == TERP_FLOAT64;
     uint64_t nbytes = terp_chunk_nbytes(chunk);
     const int own_nbytes = terp_value_nbytes(type);
-    struct flat_chunk flat = {encoding->source->src[i],
+    struct line_chunk line = {encoding->source->src[i],
                               nbytes / (uint64_t)own_nbytes, found};
     void *values = NULL, *carried = NULL, *coded = NULL;
     enum terp_status st = TERP_OK;
 
-    if (!cuda_session_is_host(session, flat.values) || chunk->big_endian) {
+    if (!cuda_session_is_host(session, line.values) || chunk->big_endian) {
         values = terp_allocate(allocator, nbytes);
         if (values == NULL)
             return TERP_ERR_MEMORY;
-        st = cuda_session_fetch(session, 1, &values, &flat.values, &nbytes);
-        flat.values = values;
+        st = cuda_session_fetch(session, 1, &values, &line.values, &nbytes);
+        line.values = values;
     }
     if (chunk->big_endian)
-        terp_swap_values(values, flat.nvalues, own_nbytes);
+        terp_swap_values(values, line.nvalues, own_nbytes);
     if (st == TERP_OK && !terp_type_is_plain(type)) {
-        carried = carry_flat(encoding, &flat);
+        carried = carry_line(encoding, &line);
         st = carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
-        flat.values = carried;
+        line.values = carried;
     }
     if (st == TERP_OK && cuda_form_is_pointwise(found->form)) {
-        coded = terp_allocate(allocator, flat.nvalues * (wide ? 8 : 4));
+        coded = terp_allocate(allocator, line.nvalues * (wide ? 8 : 4));
         if (coded != NULL &&
             cuda_carrier_type(found->form, type) == TERP_FLOAT32)
-            code_flat<float>(&flat, coded);
+            code_line<float>(&line, coded);
         else if (coded != NULL)
-            code_flat<double>(&flat, coded);
+            code_line<double>(&line, coded);
         st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
-        flat.values = coded;
+        line.values = coded;
     }
     if (st == TERP_OK)
         st = terp_domain_find(
             chunk, terp_price_of_anchor(found->min, found->max, found->step),
-            wide ? flat_errors<double> : flat_errors<float>, &flat,
+            wide ? line_errors<double> : line_errors<float>, &line,
             &found->domain, &found->verdict);
     terp_release(allocator, coded);
     terp_release(allocator, carried);

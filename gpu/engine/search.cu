@@ -72,7 +72,7 @@ lay_out_scratch(struct finding *it)
     search->tiles = (struct terp_reference_tile *)take(
         div_up(n, TERP_REFERENCE_TILE_NVALUES) * sizeof *search->tiles);
     search->changed = (uint32_t *)take(32 * 4);
-    search->ranks = (uint64_t *)take(8 * div_up(n, CUDA_LIST_NVALUES));
+    search->nbefore = (uint64_t *)take(8 * div_up(n, CUDA_LIST_NVALUES));
     return at;
 }
 

@@ -103,8 +103,8 @@ struct cuda_extremes {
 /* Facts that the device finds for the host, which chooses among encodings. */
 struct cuda_chunk_facts {
     /* If batch.encoding.finds_domains: the verdict is an enum
-     * terp_domain_verdict. is_periodic: a flat chunk seems to have rows, and
-     * the host will search for their length. */
+     * terp_domain_verdict. is_periodic: a chunk of one dimension seems to have
+     * rows, and the host will search for their length. */
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
@@ -312,9 +312,9 @@ struct cuda_regions {
     /* If chunks may have low bits: gpu/sections/tails.cuh. */
     uint64_t tail_widths; /* u8[ntiles][TERP_LOW_TILE_NGROUPS] */
     uint64_t tail_begins; /* u64[ntiles] */
-    /* If chunks may be lossless: gpu/sections/ranks.cuh, shifts.cuh,
+    /* If chunks may be lossless: gpu/sections/valid_points.cuh, shifts.cuh,
        remainders.cu. */
-    uint64_t ranks;        /* u64[ntiles + 1] */
+    uint64_t valid_before; /* u64[ntiles + 1] */
     uint64_t shift_groups; /* u64[ntiles * SHIFT_TILE_NGROUPS] */
     uint64_t shift_spans;  /* u64[ntiles] */
     uint64_t remainders;   /* u64[ntiles + 1]: where each tile's ones begin */
@@ -577,8 +577,9 @@ typedef cudaError_t
 cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Both directions, for lossless predictions whose mask is known: counts the
- * points before each tile that are not special, in the region `ranks`. */
-cuda_stage cuda_ranks_find;
+ * points before each tile that are not special, in the region `valid_before`.
+ */
+cuda_stage cuda_valid_points_count;
 
 /* Blocks per chunk for `nshares` shares of its work, so that all chunks
  * together have at most `most` blocks, but each chunk has one. */
@@ -811,9 +812,9 @@ cuda_stage cuda_verify;
  * begin_chunks may still be setting up states. */
 cuda_stage cuda_model_read;
 
-/* Lossless streams, after the mask is made: ranks; finds the sections of shifts
- * (shifts_at, shift_groups), remainders (remainders_at, remainders_nbytes) and
- * escapes, and reads the index of tiles. */
+/* Lossless streams, after the mask is made: counts valid points; finds the
+ * sections of shifts (shifts_at, shift_groups), remainders (remainders_at,
+ * remainders_nbytes) and escapes, and reads the index of tiles. */
 cuda_stage cuda_lossless_read;
 
 /* If levels are left out: replaces the model by the lattice's, and the sections

@@ -36,26 +36,26 @@ struct select_shared {
     uint8_t order[TERP_NENTRIES]; /* entries, the most popular first */
 };
 
-/* Makes s->order from s->ntiles: the rank of an entry is the number of entries
- * that more tiles would select; ties go to the lower entry. */
+/* Makes s->order from s->ntiles: an entry's index there is the number of
+ * entries that more tiles would select; ties go to the lower entry. */
 static __device__ void
 order_entries(struct select_shared *s)
 {
     const unsigned entry = threadIdx.x / ENTRY_NTHREADS;
     const unsigned first = threadIdx.x % ENTRY_NTHREADS;
-    unsigned rank = 0;
+    unsigned place = 0;
 
     if (entry < TERP_NENTRIES) {
         unsigned long long mine = s->ntiles[entry];
         for (unsigned other = first; other < TERP_NENTRIES;
              other += ENTRY_NTHREADS)
-            rank += s->ntiles[other] > mine ||
-                    (s->ntiles[other] == mine && other < entry);
+            place += s->ntiles[other] > mine ||
+                     (s->ntiles[other] == mine && other < entry);
     }
     for (int step = ENTRY_NTHREADS / 2; step > 0; step /= 2)
-        rank += __shfl_xor_sync(FULL_WARP_MASK, rank, step);
+        place += __shfl_xor_sync(FULL_WARP_MASK, place, step);
     if (entry < TERP_NENTRIES && first == 0)
-        s->order[rank] = (uint8_t)entry;
+        s->order[place] = (uint8_t)entry;
 }
 
 /* Lane w < TERP_PALETTE_NWIDTHS gets bits << 7 | entry for the cheapest of the
@@ -277,8 +277,8 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
         (&s->ncodewords[0][0])[i] = 0;
     __syncthreads();
     unsigned same = __match_any_sync(FULL_WARP_MASK, nbits);
-    unsigned rank = (unsigned)__popc(same & ((1u << lane) - 1));
-    if (rank == 0)
+    unsigned nbefore = (unsigned)__popc(same & ((1u << lane) - 1));
+    if (nbefore == 0)
         s->ncodewords[nbits][warp] = (unsigned)__popc(same);
     __syncthreads();
     /* Warp w sums the codewords of w bits; lane i has the count of warp i. */
@@ -301,7 +301,7 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
     }
     __syncthreads();
     unsigned codeword =
-        s->first_codeword[nbits] + s->ncodewords[nbits][warp] + rank;
+        s->first_codeword[nbits] + s->ncodewords[nbits][warp] + nbefore;
     codebook->codeword[symbol] =
         nbits == 0 ? 0 : terp_codeword_pack(codeword, nbits);
 }

@@ -2,7 +2,7 @@
  * sections: its model, and its escapes, which are differences. */
 #pragma once
 
-#include "gpu/sections/ranks.cuh"
+#include "gpu/sections/valid_points.cuh"
 
 /* Returns the number of bytes of the center in the model at `src`, which begins
  * with the byte of dimensions. */
@@ -62,8 +62,8 @@ lossless_escape_bits(const struct cuda_batch &batch,
 {
     const word_of<T> *differences =
         region<word_of<T>>(batch, batch.at.differences);
-    const uint64_t rank =
-        rank_of_point(valid_points_of(batch, chunk), position);
+    const uint64_t number =
+        number_of_valid(valid_points_of(batch, chunk), position);
 
-    return zigzag((int64_t)(int_of<T>)differences[rank]);
+    return zigzag((int64_t)(int_of<T>)differences[number]);
 }

@@ -4,7 +4,7 @@
  * the last kernel takes those along dimension 0 on the way there. Differences
  * pass over special points. */
 #include "gpu/predict/lorenzo_shape.cuh"
-#include "gpu/sections/ranks.cuh"
+#include "gpu/sections/valid_points.cuh"
 
 #define NTHREADS LORENZO_NTHREADS
 
@@ -144,7 +144,7 @@ __launch_bounds__(NTHREADS)
     word_of<T> *differences = region<word_of<T>>(batch, batch.at.differences);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
-        uint64_t rank = rank_at(points, segment.warp_at);
+        uint64_t number = next_number(points, segment.warp_at);
         row_before<word_of<T>> before = before_segment(points, segment, quants);
         for (uint64_t first = 0; first < segment.nx; first += 32) {
             const uint64_t x = segment.x + first + segment.lane;
@@ -162,7 +162,7 @@ __launch_bounds__(NTHREADS)
             const word_of<T> d_from =
                 __shfl_sync(FULL_WARP_MASK, counted, from);
             if (valid)
-                differences[rank + (unsigned)__popc(lower)] =
+                differences[number + (unsigned)__popc(lower)] =
                     order == 0 ? own
                     : order == 1
                         ? d
@@ -173,7 +173,7 @@ __launch_bounds__(NTHREADS)
                 before.last_difference =
                     __shfl_sync(FULL_WARP_MASK, counted, last);
             }
-            rank += (unsigned)__popc(all);
+            number += (unsigned)__popc(all);
         }
     }
 }
@@ -187,7 +187,7 @@ cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
     launches.add_typed(CUDA_TYPED(lossless_integers),
                        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)),
                        NTHREADS);
-    launches.add_stage(cuda_ranks_find, batch);
+    launches.add_stage(cuda_valid_points_count, batch);
     launch_lines_steps(launches, CUDA_TYPED(lossless_subtract_lines));
     launches.add_typed(CUDA_TYPED(lossless_subtract_rows),
                        nblocks_for(batch, nblocks_of_segments(layout)),

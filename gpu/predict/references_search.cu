@@ -275,14 +275,14 @@ __launch_bounds__(NTHREADS)
 static_assert(WARP_NVALUES % 32 == 0, "Lanes have equally many values.");
 
 /* Counts the points that refer or, with `lists`, lists them at the positions
- * given by `ranks`. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
+ * given by `nbefore`. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
  * WARP_NVALUES consecutive values, a lane every 32nd of them. Shared memory: a
  * count per warp; a barrier before they are added up. */
 template <bool lists>
 static __global__ void
 __launch_bounds__(NTHREADS)
     count_points(const uint32_t *sources, const uint64_t nvalues,
-                 uint64_t *ranks, uint32_t *points)
+                 uint64_t *nbefore, uint32_t *points)
 {
     begin_kernel();
     __shared__ unsigned s_n[NWARPS];
@@ -305,32 +305,33 @@ __launch_bounds__(NTHREADS)
         for (unsigned w = 1; w < NWARPS && threadIdx.x == 0; w++)
             n += s_n[w];
         if (threadIdx.x == 0)
-            ranks[blockIdx.x] = n;
+            nbefore[blockIdx.x] = n;
         return;
     }
-    uint64_t rank = ranks[blockIdx.x];
+    uint64_t at = nbefore[blockIdx.x];
     for (unsigned w = 0; w < warp; w++)
-        rank += s_n[w];
+        at += s_n[w];
 #pragma unroll
     for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
         if (refer[k] >> lane & 1)
-            points[rank + (unsigned)__popc(refer[k] & ((1u << lane) - 1))] =
+            points[at + (unsigned)__popc(refer[k] & ((1u << lane) - 1))] =
                 (uint32_t)(first + 32 * k);
-        rank += (unsigned)__popc(refer[k]);
+        at += (unsigned)__popc(refer[k]);
     }
 }
 
-/* Sums up the counts, so that ranks[i] is the number of points that refer
+/* Sums up the counts, so that nbefore[i] is the number of points that refer
  * before share i. One block. */
 static __global__ void
 __launch_bounds__(NTHREADS)
-    sum_counts(uint64_t *ranks, const uint64_t nshares, struct cuda_seen *seen)
+    sum_counts(uint64_t *nbefore, const uint64_t nshares,
+               struct cuda_seen *seen)
 {
     begin_kernel();
     __shared__ block_scan<unsigned long long, NTHREADS> s_scan;
     const uint64_t n = sum_numbers<NTHREADS>(
-        nshares, s_scan, [=](uint64_t i) { return ranks[i]; },
-        [=](uint64_t i, uint64_t before) { ranks[i] = before; });
+        nshares, s_scan, [=](uint64_t i) { return nbefore[i]; },
+        [=](uint64_t i, uint64_t before) { nbefore[i] = before; });
 
     if (threadIdx.x == 0)
         seen->nreferences = n;
@@ -344,10 +345,10 @@ list_points(struct cuda_work *work, uint64_t nvalues,
     const dim3 grid((unsigned)nshares);
 
     work->run(count_points<false>, grid, NTHREADS, search->sources, nvalues,
-              search->ranks, search->points);
-    work->run(sum_counts, 1, NTHREADS, search->ranks, nshares, search->seen);
+              search->nbefore, search->points);
+    work->run(sum_counts, 1, NTHREADS, search->nbefore, nshares, search->seen);
     work->run(count_points<true>, grid, NTHREADS, search->sources, nvalues,
-              search->ranks, search->points);
+              search->nbefore, search->points);
 }
 
 cudaError_t

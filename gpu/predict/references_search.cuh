@@ -46,7 +46,7 @@ struct cuda_search {
     int table_nbits;        /* cuda_search_table_nbits */
     struct terp_reference_tile *tiles;
     uint32_t *changed; /* [32] */
-    uint64_t *ranks;   /* [nvalues / CUDA_LIST_NVALUES, rounded up] */
+    uint64_t *nbefore; /* [nvalues / CUDA_LIST_NVALUES, rounded up] */
     /* [nvalues]; points: the points that refer, in order */
     uint32_t *sources, *points;
 };

@@ -43,11 +43,11 @@ __launch_bounds__(NTHREADS) count_markers(const struct cuda_follow *follow,
         return;
     for (int w = 1; w < NWARPS; w++)
         n += s_n[w];
-    chunk.ranks[blockIdx.x] = n;
+    chunk.nbefore[blockIdx.x] = n;
 }
 
-/* Sums up the counts, so that ranks[i] is the number of markers before share i.
- * Grid: x = 1, y = chunks; the block owns all shares of its chunk. */
+/* Sums up the counts, so that nbefore[i] is the number of markers before share
+ * i. Grid: x = 1, y = chunks; the block owns all shares of its chunk. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     sum_markers(struct cuda_follow *follow, const uint64_t nshares)
@@ -55,33 +55,33 @@ __launch_bounds__(NTHREADS)
     begin_kernel();
     __shared__ block_scan<unsigned long long, NTHREADS> s_scan;
     struct cuda_follow &chunk = follow[blockIdx.y];
-    uint64_t *ranks = chunk.ranks;
+    uint64_t *nbefore = chunk.nbefore;
 
     const uint64_t n = sum_numbers<NTHREADS>(
-        nshares, s_scan, [=](uint64_t i) { return ranks[i]; },
-        [=](uint64_t i, uint64_t before) { ranks[i] = before; });
+        nshares, s_scan, [=](uint64_t i) { return nbefore[i]; },
+        [=](uint64_t i, uint64_t before) { nbefore[i] = before; });
     if (threadIdx.x == 0 && n != chunk.nreferences)
         chunk.is_bad = 1;
 }
 
-/* Returns the value of the reference at index `i`, the rank-th of the chunk,
- * and whether its source exists. */
+/* Returns the value of the reference at index `i`, which is reference `number`
+ * of the chunk, and whether its source exists. */
 template <typename Word>
 static __device__ __forceinline__ Word
 value_of_reference(const struct cuda_follow &chunk,
                    const struct cuda_follow_kind &kind, uint64_t i,
-                   uint64_t rank, bool *has_source_ret)
+                   uint64_t number, bool *has_source_ret)
 {
     const Word *values = (const Word *)chunk.values;
     const uint64_t distance =
-        rank < chunk.nreferences ? chunk.distances[rank] : 0;
+        number < chunk.nreferences ? chunk.distances[number] : 0;
     const bool leads = distance > 0 && distance <= i;
     const Word source = leads ? values[i - distance] : (Word)chunk.marker;
 
     *has_source_ret = source != (Word)chunk.marker;
     return *has_source_ret
                ? (Word)terp_reference_value(kind.is_float, sizeof(Word), source,
-                                            chunk.differences[rank])
+                                            chunk.differences[number])
                : 0;
 }
 
@@ -103,7 +103,7 @@ __launch_bounds__(NTHREADS)
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint64_t first =
         (uint64_t)blockIdx.x * CUDA_FOLLOW_NVALUES + warp * WARP_NVALUES + lane;
-    uint64_t rank = chunk.ranks[blockIdx.x];
+    uint64_t number = chunk.nbefore[blockIdx.x];
     Word value[WARP_NVALUES / 32];
     unsigned n = 0;
     bool is_bad = false;
@@ -118,7 +118,7 @@ __launch_bounds__(NTHREADS)
         s_n[warp] = n;
     __syncthreads();
     for (unsigned w = 0; w < warp; w++)
-        rank += s_n[w];
+        number += s_n[w];
     for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
         const uint64_t i = first + 32 * k;
         const bool refers = value[k] == (Word)chunk.marker;
@@ -127,9 +127,9 @@ __launch_bounds__(NTHREADS)
         if (refers)
             value[k] = value_of_reference<Word>(
                 chunk, kind, i,
-                rank + (unsigned)__popc(others & ((1u << lane) - 1)),
+                number + (unsigned)__popc(others & ((1u << lane) - 1)),
                 &has_source);
-        rank += (unsigned)__popc(others);
+        number += (unsigned)__popc(others);
         is_bad |= !has_source;
         if (i < kind.nvalues)
             dst[i] = kind.big_endian ? swapped(value[k]) : value[k];

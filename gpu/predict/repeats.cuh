@@ -15,7 +15,7 @@ struct cuda_follow {
     const uint64_t *differences;
     void *dst;
     uint64_t marker, nreferences;
-    uint64_t *ranks; /* scratch: a number per CUDA_FOLLOW_NVALUES values */
+    uint64_t *nbefore; /* scratch: a number per CUDA_FOLLOW_NVALUES values */
     /* Starts as 0. Set if the numbers of markers and references differ, or a
      * reference has no source. */
     uint64_t is_bad;

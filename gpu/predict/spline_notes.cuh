@@ -318,14 +318,14 @@ finish_note(const coarse_shared<T> *shared, struct coarse_note *note)
     const uint32_t c = reaches & choice.linear;
 
     reaches &= ~(c >> 1 | c << 1);
-    const uint32_t ranks =
+    const uint32_t keys =
         (reaches & 3 * ones) + (reaches >> 2 & ones) + choice.priorities;
 #pragma unroll
     for (int j = 0; j < TERP_NDIMS; j++)
-        best = max_u32(best, ranks >> (8 * j) & 0xFF);
+        best = max_u32(best, keys >> (8 * j) & 0xFF);
     /* No byte exceeds 127, and exactly the bytes of the best dimensions are
      * zero. */
-    const uint32_t which = ~((ranks ^ best * ones) + 0x7F * ones) & 0x80 * ones;
+    const uint32_t which = ~((keys ^ best * ones) + 0x7F * ones) & 0x80 * ones;
     note->reaches = reaches & (which >> 7) * 0xFF;
     note->where |= ((uint32_t)__popc(which) - 1) << NOTE_NPREDICTIONS_AT;
 }

@@ -461,26 +461,27 @@ number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
     return bits >> skipped & ((1u << width) - 1);
 }
 
-/* Reads the length and the entry of a tile that is not zero. `rank`: how many
- * such tiles the partition has before it. False: they are not valid. */
+/* Reads the length and the entry of a tile that is not zero. `nbefore`: how
+ * many such tiles the partition has before it. False: they are not valid. */
 static __device__ __forceinline__ bool
 read_tile(const struct cuda_batch &batch, enum terp_coding coding,
-          const struct tile_index &index, uint64_t tile, unsigned rank,
+          const struct tile_index &index, uint64_t tile, unsigned nbefore,
           const struct partition &partition, unsigned *nbytes_ret,
           unsigned *entry_ret)
 {
     const unsigned width = partition.control & TERP_CONTROL_WIDTH;
     const unsigned nbytes =
         terp_tile_min_nbytes(coding, terp_tile_nsymbols(batch.nvalues, tile)) +
-        number_at(index.lengths + partition.lengths_nbytes, rank * width,
+        number_at(index.lengths + partition.lengths_nbytes, nbefore * width,
                   width);
     unsigned entry = 0;
     bool valid = nbytes <= terp_tile_max_nbytes(coding);
 
     if (terp_coding_selects_entries(coding)) {
         const unsigned nbits = (unsigned)index.number_width;
-        unsigned number = number_at(
-            index.numbers, (uint64_t)(partition.ntiles + rank) * nbits, nbits);
+        unsigned number =
+            number_at(index.numbers,
+                      (uint64_t)(partition.ntiles + nbefore) * nbits, nbits);
         valid &= number < index.nused;
         entry = number < index.nused ? index.used[number] : 0;
         valid &= entry < TERP_NENTRIES;

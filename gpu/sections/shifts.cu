@@ -1,6 +1,6 @@
 /* Writes and reads the section of shifts, as cpu/sections/shifts.c does.
  * Kernels that visit points take them in C order, by segments of rows, a warp
- * each; the rank of a point tells its group. Kernels that visit an encoder's
+ * each; the number of a point tells its group. Kernels that visit an encoder's
  * differences have a warp for a group. */
 #include "gpu/sections/shifts.cuh"
 
@@ -38,9 +38,9 @@ shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 
 template <typename T>
 static __device__ __forceinline__ int_of<T>
-difference_at(const shifts_view<T> &view, uint64_t rank)
+difference_at(const shifts_view<T> &view, uint64_t number)
 {
-    return (int_of<T>)view.differences[rank];
+    return (int_of<T>)view.differences[number];
 }
 
 /* The width of a difference (terp_width_of_difference). */
@@ -79,8 +79,9 @@ measure_group(const shifts_view<T> &view, uint64_t group, bool has_zeros,
         s_counts[i] = 0;
 #pragma unroll
     for (unsigned i = 0; i < LANE_NNUMBERS; i++) {
-        const uint64_t rank = group * TERP_SHIFT_GROUP_NVALUES + 32 * i + lane;
-        own[i] = 32 * i + lane < n ? difference_at(view, rank) : 0;
+        const uint64_t number =
+            group * TERP_SHIFT_GROUP_NVALUES + 32 * i + lane;
+        own[i] = 32 * i + lane < n ? difference_at(view, number) : 0;
         all |= (word_of<T>)own[i];
     }
     all = warp_or(all);
@@ -169,10 +170,10 @@ code_of(I difference, const struct shift_group &group, bool *fits_ret)
     return code;
 }
 
-/* Calls visit(at, tiled, valid, rank) for each point of the block's segments:
- * its position in C order and in tile order, whether it is valid, and its rank.
- * A warp owns segments, and a lane owns every 32nd point of each. Visit is a
- * lambda.
+/* Calls visit(at, tiled, valid, number) for each point of the block's segments:
+ * its position in C order and in tile order, whether it is valid, and its
+ * number. A warp owns segments, and a lane owns every 32nd point of each. Visit
+ * is a lambda.
  */
 template <typename Visit>
 static __device__ __forceinline__ void
@@ -185,7 +186,7 @@ for_points(const struct cuda_batch &batch, const struct valid_points &points,
 
     for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
          block += gridDim.x) {
-        uint64_t rank = rank_at(points, segment.warp_at);
+        uint64_t number = next_number(points, segment.warp_at);
         for (uint64_t first = 0; first < segment.nx; first += 32) {
             const uint64_t x = segment.x + first + segment.lane;
             const uint64_t at = segment.at + x;
@@ -195,8 +196,9 @@ for_points(const struct cuda_batch &batch, const struct valid_points &points,
             if (exists)
                 visit(at,
                       tiled_at(segment.tiled, layout->rank, layout->dims[0], x),
-                      valid, rank + (unsigned)__popc(all & ((1u << lane) - 1)));
-            rank += (unsigned)__popc(all);
+                      valid,
+                      number + (unsigned)__popc(all & ((1u << lane) - 1)));
+            number += (unsigned)__popc(all);
         }
     }
 }
@@ -217,15 +219,15 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
     unsigned long long *ranges =
         region<unsigned long long>(batch, batch.at.ranges);
     for_points(batch, valid_points_of(batch, chunk),
-               [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
+               [&](uint64_t at, uint64_t tiled, bool valid, uint64_t number) {
                    int_of<T> code = 0;
                    bool fits = true;
                    if (valid) {
-                       const int_of<T> difference = difference_at(view, rank);
+                       const int_of<T> difference = difference_at(view, number);
                        code = code_of(
                            difference,
                            shift_group_of(
-                               view.groups[rank / TERP_SHIFT_GROUP_NVALUES]),
+                               view.groups[number / TERP_SHIFT_GROUP_NVALUES]),
                            &fits);
                        if (!fits) {
                            atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
@@ -435,21 +437,22 @@ cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- reading ---- */
 
-/* The group of a lane's last point. Its next point, 32 ranks later, mostly has
- * the same. */
+/* The group of a lane's last point. Its next point, 32 numbers later, mostly
+ * has the same. */
 #define NO_GROUP UINT64_MAX
 struct kept_group {
     uint64_t g;
     struct shift_group group;
 };
 
-/* Loads the group of a rank, unless it is kept. Returns whether it did. */
+/* Loads the group of the point with this number, unless it is kept. Returns
+ * whether it did. */
 static __device__ __forceinline__ bool
-keep_group(struct kept_group *kept, uint64_t rank, const uint64_t *groups)
+keep_group(struct kept_group *kept, uint64_t number, const uint64_t *groups)
 {
-    if (kept->g == rank / TERP_SHIFT_GROUP_NVALUES)
+    if (kept->g == number / TERP_SHIFT_GROUP_NVALUES)
         return false;
-    kept->g = rank / TERP_SHIFT_GROUP_NVALUES;
+    kept->g = number / TERP_SHIFT_GROUP_NVALUES;
     kept->group = shift_group_of(groups[kept->g]);
     return true;
 }
@@ -475,20 +478,20 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
     struct packed_words from = {};
     for_points(
         batch, valid_points_of(batch, chunk),
-        [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
+        [&](uint64_t at, uint64_t tiled, bool valid, uint64_t number) {
             if (!valid)
                 return;
-            if (keep_group(&kept, rank, groups))
+            if (keep_group(&kept, number, groups))
                 from = packed_words_at(
                     numbers + shift_group_begin(kept.group, spans, kept.g),
                     end);
             const int shift = kept.group.shift;
             const word_of<T> code = (word_of<T>)symbols[tiled] - TERP_RADIUS;
-            const word_of<T> number = load_number<word_of<T>>(
+            const word_of<T> low = load_number<word_of<T>>(
                 from,
-                (unsigned)rank % TERP_SHIFT_GROUP_NVALUES * (unsigned)shift,
+                (unsigned)number % TERP_SHIFT_GROUP_NVALUES * (unsigned)shift,
                 shift);
-            quants[at] = join_shift(code, number, shift) << kept.group.nzeros;
+            quants[at] = join_shift(code, low, shift) << kept.group.nzeros;
         });
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/block/sum.cuh"
-#include "gpu/sections/ranks.cuh"
+#include "gpu/sections/valid_points.cuh"
 
 #define SHIFT_TILE_NGROUPS (TERP_TILE_NSYMBOLS / TERP_SHIFT_GROUP_NVALUES)
 

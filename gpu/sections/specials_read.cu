@@ -50,20 +50,22 @@ cut_runs(const struct cuda_batch &batch, const struct specials_view &view,
 {
     const uint64_t nbefore = view.batches[i].nspecials;
     struct specials_own_runs runs;
-    unsigned long long length[SPECIALS_READ_NRUNS], rank[SPECIALS_READ_NRUNS];
+    unsigned long long length[SPECIALS_READ_NRUNS],
+        specials_before[SPECIALS_READ_NRUNS];
     unsigned first = threadIdx.x * SPECIALS_READ_NRUNS;
 
     specials_read_runs(view, i, runs);
     for (int k = 0; k < SPECIALS_READ_NRUNS; k++)
-        rank[k] = runs.length[k];
+        specials_before[k] = runs.length[k];
     if (view.head.ncolors == 0)
-        specials_sums_before(rank);
+        specials_sums_before(specials_before);
     for (int k = 0; k < SPECIALS_READ_NRUNS; k++) {
         uint64_t begin = runs.begin[k];
         uint64_t end = min_u64(begin + runs.length[k], view.end);
         uint64_t from = begin < view.begin ? view.begin : begin;
-        uint64_t raw =
-            view.head.ncolors == 0 ? nbefore + rank[k] - begin : runs.color[k];
+        uint64_t raw = view.head.ncolors == 0
+                           ? nbefore + specials_before[k] - begin
+                           : runs.color[k];
         const bool is_there = from < end;
         from = is_there ? nwanted_before(batch, from) : first_wanted;
         length[k] = is_there ? nwanted_before(batch, end) - from : 0;

@@ -589,7 +589,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 }
 
 /* Reads lossless streams from the section of specials to the payload, after
- * ranks are found. Grid: (1, chunks). Shared: as in read_streams. */
+ * valid points are counted. Grid: (1, chunks). Shared: as in read_streams. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
@@ -637,7 +637,7 @@ cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
         div_up(batch->ntiles * SHIFT_TILE_NGROUPS, SHIFT_SPAN_NGROUPS);
     struct stage_launches launches = {batch, stream};
 
-    launches.add_stage(cuda_ranks_find, batch);
+    launches.add_stage(cuda_valid_points_count, batch);
     launches.add(
         unpack_shift_groups,
         min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),

@@ -1,21 +1,22 @@
-/* Ranks of points. A point is valid if it is not special, and its rank is the
- * number of valid points before it in C order. The lossless prediction numbers
- * points by rank. The region `ranks` holds the rank of each tile's first point,
- * and last the number of valid points. Without special points the rank of a
- * point is its position, and the region is not used. */
+/* Valid points. A point is valid if it is not special, and its number is how
+ * many valid points stand before it in C order. The lossless prediction has its
+ * differences in the order of these numbers. The region `valid_before` holds
+ * the number of valid points before each tile, and last that of the chunk.
+ * Without special points the number of a point is its position, and the region
+ * is not used. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lossless.cuh"
 
-#define RANKS_TILE_NVALUES TERP_TILE_NSYMBOLS
-#define RANKS_TILE_NWORDS (RANKS_TILE_NVALUES / 32)
-static_assert(RANKS_TILE_NWORDS == 4 * 32, "A lane has four words of a tile.");
+#define VALID_TILE_NVALUES TERP_TILE_NSYMBOLS
+#define VALID_TILE_NWORDS (VALID_TILE_NVALUES / 32)
+static_assert(VALID_TILE_NWORDS == 4 * 32, "A lane has four words of a tile.");
 
 /* The points of the block's chunk. */
 struct valid_points {
-    const uint32_t *mask;  /* NULL: no point is special */
-    const uint64_t *ranks; /* of tiles */
+    const uint32_t *mask;    /* NULL: no point is special */
+    const uint64_t *nbefore; /* valid points before each tile, and all */
     uint64_t nvalues, ntiles;
 };
 
@@ -23,7 +24,7 @@ static __device__ __forceinline__ struct valid_points
 valid_points_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return {lossless_mask(batch, chunk),
-            region<uint64_t>(batch, batch.at.ranks), batch.nvalues,
+            region<uint64_t>(batch, batch.at.valid_before), batch.nvalues,
             batch.ntiles};
 }
 
@@ -37,7 +38,7 @@ static __device__ __forceinline__ uint64_t
 nvalid_of(const struct valid_points &points)
 {
     return points.mask == nullptr ? points.nvalues
-                                  : points.ranks[points.ntiles];
+                                  : points.nbefore[points.ntiles];
 }
 
 /* The valid points of a mask word that stand before `end`, as bits. */
@@ -56,7 +57,7 @@ valid_of_word(const struct valid_points &points, uint64_t word, uint64_t end)
 static __device__ __forceinline__ unsigned
 count_valid(const struct valid_points &points, uint64_t tile, uint64_t end)
 {
-    const uint64_t first = tile * RANKS_TILE_NWORDS + threadIdx.x % 32 * 4;
+    const uint64_t first = tile * VALID_TILE_NWORDS + threadIdx.x % 32 * 4;
     unsigned n = 0;
 
 #pragma unroll
@@ -76,11 +77,11 @@ last_valid_before(const struct valid_points &points, uint64_t first,
     uint64_t word = (end - 1) / 32;
     uint32_t valid = valid_of_word(points, word, end);
     while (valid == 0 && word > first / 32) {
-        const uint64_t tile = word / RANKS_TILE_NWORDS;
+        const uint64_t tile = word / VALID_TILE_NWORDS;
         /* Skip a tile without valid points. */
-        if (word % RANKS_TILE_NWORDS == RANKS_TILE_NWORDS - 1 &&
-            points.ranks[tile + 1] == points.ranks[tile])
-            word = tile * RANKS_TILE_NWORDS;
+        if (word % VALID_TILE_NWORDS == VALID_TILE_NWORDS - 1 &&
+            points.nbefore[tile + 1] == points.nbefore[tile])
+            word = tile * VALID_TILE_NWORDS;
         if (word <= first / 32)
             return 0;
         valid = valid_of_word(points, --word, end);
@@ -91,27 +92,27 @@ last_valid_before(const struct valid_points &points, uint64_t first,
     return found > first ? found : 0;
 }
 
-/* The rank of a valid point, for one thread. */
+/* The number of a valid point, for one thread. */
 static __device__ __forceinline__ uint64_t
-rank_of_point(const struct valid_points &points, uint64_t at)
+number_of_valid(const struct valid_points &points, uint64_t at)
 {
     if (points.mask == nullptr)
         return at;
-    const uint64_t tile = at / RANKS_TILE_NVALUES;
-    uint64_t rank = points.ranks[tile];
-    for (uint64_t word = tile * RANKS_TILE_NWORDS; word * 32 < at; word++)
-        rank += (unsigned)__popc(valid_of_word(points, word, at));
-    return rank;
+    const uint64_t tile = at / VALID_TILE_NVALUES;
+    uint64_t number = points.nbefore[tile];
+    for (uint64_t word = tile * VALID_TILE_NWORDS; word * 32 < at; word++)
+        number += (unsigned)__popc(valid_of_word(points, word, at));
+    return number;
 }
 
-/* The rank of the point at `at` or, if that is special, of the next valid one.
- * A warp calls it together, with equal arguments. */
+/* The number of the point at `at` or, if that is special, of the next valid
+ * one. A warp calls it together, with equal arguments. */
 static __device__ __forceinline__ uint64_t
-rank_at(const struct valid_points &points, uint64_t at)
+next_number(const struct valid_points &points, uint64_t at)
 {
-    const uint64_t tile = at / RANKS_TILE_NVALUES;
+    const uint64_t tile = at / VALID_TILE_NVALUES;
 
     return points.mask == nullptr
                ? at
-               : points.ranks[tile] + count_valid(points, tile, at);
+               : points.nbefore[tile] + count_valid(points, tile, at);
 }

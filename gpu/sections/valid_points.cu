@@ -1,5 +1,5 @@
-/* Finds ranks from the mask of special points. */
-#include "gpu/sections/ranks.cuh"
+/* Counts the valid points before each tile, from the mask of special points. */
+#include "gpu/sections/valid_points.cuh"
 
 #include "gpu/block/sum.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
@@ -15,7 +15,7 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct valid_points points = valid_points_of(batch, chunk);
-    uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
+    uint64_t *nbefore = region<uint64_t>(batch, batch.at.valid_before);
 
     if (!chunk_is_lossless(chunk) || points.mask == nullptr)
         return;
@@ -23,7 +23,7 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
          tile < batch.ntiles; tile += gridDim.x * (NTHREADS / 32)) {
         const unsigned n = count_valid(points, tile, batch.nvalues);
         if (threadIdx.x % 32 == 0)
-            ranks[tile] = n;
+            nbefore[tile] = n;
     }
 }
 
@@ -34,19 +34,19 @@ __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 {
     __shared__ block_scan<unsigned long long, SUM_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = begin_chunk(batch);
-    uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
+    uint64_t *nbefore = region<uint64_t>(batch, batch.at.valid_before);
 
     if (!chunk_is_lossless(chunk) || lossless_mask(batch, chunk) == nullptr)
         return;
     const uint64_t n = sum_numbers<SUM_NTHREADS>(
-        batch.ntiles, s_scan, [&](uint64_t i) { return ranks[i]; },
-        [&](uint64_t i, uint64_t before) { ranks[i] = before; });
+        batch.ntiles, s_scan, [&](uint64_t i) { return nbefore[i]; },
+        [&](uint64_t i, uint64_t before) { nbefore[i] = before; });
     if (threadIdx.x == 0)
-        ranks[batch.ntiles] = n;
+        nbefore[batch.ntiles] = n;
 }
 
 cudaError_t
-cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream)
+cuda_valid_points_count(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
