@@ -49,8 +49,9 @@ terp_pointwise_joint(double floor, double bound)
     return floor / bound;
 }
 
-/* Whether a joint is far enough from the ends of the type's range: for the
- * multiples below it, and for the inverse of a step. */
+/* Limits of a joint, near the ends of the type's range. A smaller joint leaves
+ * no room for the multiples below it; a larger one makes the inverse of a step
+ * too small. */
 static inline TERP_HOST_DEVICE bool
 terp_pointwise_joint_is_large(double joint, int value_nbytes)
 {

@@ -14,8 +14,8 @@ terp_coarse_chunk_of(const struct terp_chunk *chunk, uint64_t step)
 }
 
 /* Whether the fastest dims of the chunk are those of the domain's bricks. Only
- * then is a lattice of the domain a lattice of the chunk. A flat chunk may have
- * another domain. */
+ * then is a lattice of the domain a lattice of the chunk. A chunk of one
+ * dimension may have another domain. */
 static bool
 bricks_are_aligned(const struct terp_chunk *chunk,
                    const struct terp_chunk *domain)

@@ -22,9 +22,9 @@ TERP_C_BEGIN
 
 #define TERP_DOMAIN_NSAMPLES 64
 
-/* A flat chunk of at least TERP_DOMAIN_CHECK_MIN_NVALUES is tried in another
- * shape only if this many other sets of samples confirm that shape. In smaller
- * chunks the trial itself is cheap. */
+/* A chunk of one dimension and at least TERP_DOMAIN_CHECK_MIN_NVALUES is tried
+ * in another shape only if this many other sets of samples confirm that shape.
+ * In smaller chunks the trial itself is cheap. */
 #define TERP_DOMAIN_NCHECKS 8
 #define TERP_DOMAIN_CHECK_MIN_NVALUES (1 << 16)
 
@@ -227,7 +227,7 @@ terp_domain_choose_split(const struct terp_chunk *chunk,
     return terp_domain_judge(least, cost_of_chunk, quiet);
 }
 
-/* ---- flat chunks ---- */
+/* ---- chunks of one dimension ---- */
 
 /* Lengths of rows that are tried if they divide a dim. */
 #define TERP_MIN_PERIOD 4

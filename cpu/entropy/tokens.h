@@ -7,9 +7,9 @@
 
 /* ---- encoding ---- */
 
-/* The shares of symbols and runs in tokens, made once per call. An item's bits
- * 0-8 are its share of the token's number, bits 9-13 the number of its plain
- * bits, and bits 14 and up the plain bits. */
+/* What each symbol and each run adds to a token, made once per call. An item's
+ * bits 0-8 are its share of the token's number, bits 9-13 the number of its
+ * plain bits, and bits 14 and up the plain bits. */
 #define CPU_TOKENS_NRUNS 64 /* longer runs are rare */
 struct cpu_tokens {
     uint32_t code[TERP_NSYMBOLS];

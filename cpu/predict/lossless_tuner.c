@@ -100,9 +100,9 @@ drop_center(const struct tuning *tuning,
         model->center = 0;
 }
 
-/* Finds the cheapest step, and its dimensions. Some steps give an integer only
- * to values on a grid, or to values that end in zeros: these are candidates
- * only if `may_need_check`. */
+/* Finds the cheapest model: its step, center and dimensions. Some steps have an
+ * integer only for values on a grid, or for values that end in zeros. They are
+ * tried only if `may_need_check`. */
 static void
 choose_step(const struct tuning *tuning, bool may_need_check,
             struct cpu_lossless *best)

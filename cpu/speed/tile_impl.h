@@ -365,10 +365,10 @@ unfold(WORD number)
     return number >> 1 ^ (0 - (number & 1));
 }
 
-/* Computes the folded differences of a row, and adds their bits (OR) to
- * `common`, which has the bits of the rows before. `below`: the row of the slab
- * before, or NULL. `last`: the differences along the columns of the row before,
- * which this row's replace. */
+/* Computes the differences of a row as zigzag numbers, and adds their bits (OR)
+ * to `common`, which has the bits of the rows before. `below`: the row of the
+ * slab before, or NULL. `last`: the differences along the columns of the row
+ * before, which this row's replace. */
 INLINE void
 difference_row(const WORD *row, const WORD *below, int n, int unused_nbits,
                WORD *last, WORD *numbers_ret, WORD *common)

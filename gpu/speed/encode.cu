@@ -272,10 +272,10 @@ write_exceptions(const struct speed_job &job, const struct speed_chunk &chunk,
     }
 }
 
-/* Replaces integers by their folded differences; returns the bits that any of
- * them has. HAS_BELOW: a slab of a volume that is not the first one.
- * HAS_LAST: rows have the row before as a neighbour. `last`: the difference
- * along columns of the row before the first one. */
+/* Replaces integers by their differences as zigzag numbers; returns the bits
+ * that any of them has. HAS_BELOW: a slab of a volume that is not the first
+ * one. HAS_LAST: rows have the row before as a neighbour. `last`: the
+ * difference along columns of the row before the first one. */
 template <bool IS_WHOLE, bool HAS_BELOW, bool HAS_LAST, typename Word>
 static __device__ __forceinline__ Word
 difference_group(const Word *s_group, int x, int nrows, Word last,

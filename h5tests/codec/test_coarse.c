@@ -198,7 +198,7 @@ special_values_come_from_their_own_places(void **state)
 }
 
 /* Domains that differ from the chunk's shape: bricks that an encoder has found,
- * and rows of a flat chunk. */
+ * and rows of a chunk of one dimension. */
 static void
 values_of_other_domains_are_those_of_a_full_decode(void **state)
 {

@@ -702,7 +702,7 @@ samples_have_the_reach_that_they_always_had(void **state)
     assert_int_equal(terp_repeats_reach(TERP_FLOAT64), 1);
 }
 
-/* The rows of a flat chunk divide it into at least two. */
+/* The rows of a chunk of one dimension divide it into at least two. */
 static void
 periods_divide_an_extent(void **state)
 {

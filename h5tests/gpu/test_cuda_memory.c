@@ -21,8 +21,8 @@ static const struct {
     struct terp_params params;
     bool takes_chunk; /* at least a chunk's bytes; else nothing */
 } cases[] = {
-    /* The search for rows in flat chunks, of swapped values, of carriers, and
-     * of logarithms. */
+    /* The search for rows in chunks of one dimension, of swapped values, of
+     * carriers, and of logarithms. */
     {{TERP_FLOAT32, true, false, 3, {16, 20, 24}},
      true,
      TERP_FIELD_SMOOTH,

@@ -5,8 +5,9 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/objects.h"
 
-/* A mask. It masks a value if the last dimensions of the value's position are a
- * position where the variable masks. */
+/* A mask: a variable with a flag for each position. The variable has the last
+ * dimensions of the masked dataset, and masks a value if the flag is set at the
+ * value's coordinates along these dimensions. */
 struct repack_mask {
     const struct repack_mask_rule *rule;
     hid_t variable; /* open */
