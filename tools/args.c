@@ -112,6 +112,7 @@ struct request {
     bool has_settings;   /* options that --text replaces */
     struct tool_shape brick, chunk;
     unsigned type;
+    bool has_type;
 };
 
 static void
@@ -134,7 +135,8 @@ set_missing(struct argp_state *state, const char *text)
     struct request *request = state->input;
 
     if (!terp_text_read_number(text, &request->cd.missing))
-        argp_error(state, "'%s' must be a finite number", text);
+        argp_error(state, "the missing value '%s' must be a finite number",
+                   text);
     request->cd.has_missing = true;
 }
 
@@ -150,6 +152,13 @@ set_brick(struct argp_state *state, const char *text)
         cd->logical[i] = request->brick.dims[i];
 }
 
+/* The types whose values terp codes. */
+static const char *
+type_name(int type)
+{
+    return type == TERP_BYTES ? NULL : tool_type_name(type);
+}
+
 /* Takes over an option that belongs to the settings; ARGP_ERR_UNKNOWN: the
  * option belongs to something else. */
 static error_t
@@ -160,14 +169,15 @@ parse_setting(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'a':
         set_bound(state, TERP_BOUND_ABSOLUTE, arg,
-                  tool_option_number(state, arg));
+                  tool_option_number(state, arg, "absolute bound"));
         return 0;
     case 'r':
         set_bound(state, TERP_BOUND_RELATIVE, arg,
-                  tool_option_number(state, arg));
+                  tool_option_number(state, arg, "relative bound"));
         return 0;
     case 's':
-        set_bound(state, TERP_BOUND_PSNR, arg, tool_option_number(state, arg));
+        set_bound(state, TERP_BOUND_PSNR, arg,
+                  tool_option_number(state, arg, "PSNR"));
         return 0;
     case 'l':
         set_bound(state, TERP_BOUND_ABSOLUTE, "0", 0);
@@ -200,7 +210,7 @@ parse_setting(int key, char *arg, struct argp_state *state)
                                 &params->valid_max);
         return 0;
     case KEY_FLOOR:
-        params->floor = tool_option_number(state, arg);
+        params->floor = tool_option_number(state, arg, "floor");
         return 0;
     case 'p':
         params->pipeline = (enum terp_pipeline)tool_option_name(
@@ -225,13 +235,17 @@ parse_setting(int key, char *arg, struct argp_state *state)
 static void
 check_request(struct argp_state *state, const struct request *request)
 {
-    const bool has_more = request->has_settings || request->chunk.rank > 0;
+    const bool has_chunk = request->chunk.rank > 0;
+    const bool has_more =
+        request->has_settings || has_chunk || request->has_type;
 
     if (request->from_cd != NULL && (has_more || request->text != NULL))
         argp_error(state, "--from-cd takes no other option");
     if (request->text != NULL && request->has_settings)
         argp_error(state, "with --text, give no other option than --chunk and "
                           "--type");
+    if (request->has_type && !has_chunk)
+        argp_error(state, "--type needs --chunk");
     if (request->text != NULL || request->from_cd != NULL)
         return;
     if (request->bound_text == NULL)
@@ -256,9 +270,8 @@ parse_option(int key, char *arg, struct argp_state *state)
         tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
     case 't':
-        request->type = tool_option_name(state, "type", arg, tool_type_name);
-        if (request->type == TERP_BYTES)
-            argp_error(state, "terp does not compress bytes");
+        request->type = tool_option_name(state, "type", arg, type_name);
+        request->has_type = true;
         return 0;
     case KEY_TEXT:
         request->text = arg;

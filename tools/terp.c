@@ -80,14 +80,15 @@ parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         call->command = find_command(arg);
         if (call->command == NULL)
-            argp_error(state, "unknown command '%s'; --help lists them", arg);
+            argp_error(state, "unknown command '%s'; --help lists the commands",
+                       arg);
         /* All further words belong to the command. */
         call->argc = state->argc - state->next + 1;
         call->argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a command; --help lists them");
+        argp_error(state, "give a command; --help lists the commands");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -133,8 +134,8 @@ help(int argc, char **argv)
     if (argc > 2 || (argc == 2 && command == NULL && *name != '-')) {
         fprintf(stderr,
                 argc > 2 ? "terp help: give one command\n"
-                         : "terp help: unknown command '%s'; --help "
-                           "lists them\n",
+                         : "terp help: unknown command '%s'; terp --help "
+                           "lists the commands\n",
                 tool_shown(name));
         return TOOL_TROUBLE;
     }

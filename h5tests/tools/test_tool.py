@@ -233,9 +233,35 @@ class Args(ToolTest):
             ("--abs", "1", "--pipeline", "fast"),
             ("--abs", "1", "--predictor", "huffman"),
             ("--abs", "1", "--effort", "ratio"),
+            ("--abs", "1", "--type", "float64"),
+            ("--from-cd=2,1,3", "--type", "float64"),
         ):
             with self.subTest(arguments):
                 self.expect(TROUBLE, "args", *arguments)
+
+    def test_messages_name_the_wrong_argument(self):
+        repack = "repack", "in.h5", "out.h5"
+        for arguments, message in (
+            (("args", "--rel=0"), "relative bound '0' must be a finite number above 0"),
+            (("args", "--pwr=x"), "bound relative to each value 'x' must be"),
+            (("args", "--pwr=1"), "bound relative to each value '1' must be below 1"),
+            (("args", "--abs=1", "--missing=x"), "missing value 'x' must be"),
+            (("args", "--abs=1", "--brick=4x"), "shape '4x' must be numbers above 0"),
+            (("args", "--abs=1", "--valid-range=3"), "valid range '3' must have"),
+            (("args", "--abs=1", "--valid-range=3:1"), "3:1 ends below its beginning"),
+            (("args", "--abs=1", "--type=int8"), "--type needs --chunk"),
+            (("args", "--abs=1", "--effort=slow"),
+             "unknown effort 'slow'; give default, fast or best"),
+            ((*repack, "--dataset=x=foo:1"),
+             "unknown bound 'foo:1'; --help lists the bounds"),
+            ((*repack, "--dataset=x=pwr:0.1:0"), "floor '0' must be"),
+            ((*repack, "--psnr=-1"), "PSNR '-1' must be"),
+            ((*repack, "--rel=0.1", "--engine=gpu"),
+             "unknown engine 'gpu'; give cpu, cuda or auto"),
+            (("compare", "a", "b", "--abs=0"), "absolute bound '0' must be"),
+        ):
+            with self.subTest(arguments):
+                self.assertIn(message, self.expect(TROUBLE, *arguments))
 
     @unittest.skipUnless(H5REPACK, "needs h5repack and no sanitizers")
     def test_h5repack_command_sets_what_was_asked_for(self):

@@ -96,7 +96,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->pointwise = true;
         return 0;
     case KEY_FLOOR:
-        request->floor = tool_option_number(state, arg);
+        request->floor = tool_option_number(state, arg, "floor");
         return 0;
     case TOOL_KEY_TRUSTED:
         request->is_trusted = true;

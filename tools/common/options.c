@@ -17,7 +17,7 @@
 #include "tools/common/text.h"
 #include "tools/common/tool.h"
 
-/* Bounds the list of names that tool_option_help makes; all are shorter. */
+/* Bounds a list of names; all are shorter. */
 #define MAX_HELP_NBYTES 256
 
 const char *
@@ -55,6 +55,27 @@ tool_keep_sign_name(int keep_sign)
                                                           : NULL;
 }
 
+/* A list such as "auto, huffman or ratio". Free it; NULL without memory. */
+static char *
+list_names(const char *(*name_of)(int))
+{
+    char *list = calloc(1, MAX_HELP_NBYTES);
+    size_t at = 0;
+    int last = 0;
+
+    for (int i = 0; i < TOOL_MAX_NNAMES; i++)
+        if (name_of(i) != NULL)
+            last = i;
+    for (int i = 0; list != NULL && i <= last && at < MAX_HELP_NBYTES; i++)
+        if (name_of(i) != NULL)
+            at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
+                                   at == 0     ? ""
+                                   : i == last ? " or "
+                                               : ", ",
+                                   name_of(i));
+    return list;
+}
+
 unsigned
 tool_option_name(struct argp_state *state, const char *noun, const char *text,
                  const char *(*name_of)(int))
@@ -62,7 +83,10 @@ tool_option_name(struct argp_state *state, const char *noun, const char *text,
     for (int i = 0; i < TOOL_MAX_NNAMES; i++)
         if (name_of(i) != NULL && strcmp(text, name_of(i)) == 0)
             return (unsigned)i;
-    argp_error(state, "unknown %s '%s'; --help lists them", noun, text);
+    char *names = list_names(name_of);
+    argp_error(state, "unknown %s '%s'; give %s", noun, text,
+               names == NULL ? "another one" : names);
+    free(names); /* not reached: argp_error has ended the program */
     return 0;
 }
 
@@ -76,9 +100,6 @@ tool_option_help(int key, const char *text, void *input)
                  {TOOL_HELP_PREDICTORS, tool_predictor_name},
                  {TOOL_HELP_EFFORTS, tool_effort_name}};
     const char *(*name_of)(int) = NULL;
-    char *list;
-    size_t at = 0;
-    int last = 0;
 
     (void)key;
     (void)input;
@@ -87,37 +108,29 @@ tool_option_help(int key, const char *text, void *input)
             name_of = lists[i].name_of;
     if (name_of == NULL)
         return (char *)text; /* argp prints it unchanged */
-    list = calloc(1, MAX_HELP_NBYTES);
-    for (int i = 0; i < TOOL_MAX_NNAMES; i++)
-        if (name_of(i) != NULL)
-            last = i;
-    for (int i = 0; list != NULL && i <= last && at < MAX_HELP_NBYTES; i++)
-        if (name_of(i) != NULL)
-            at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
-                                   i == 0      ? ""
-                                   : i == last ? " or "
-                                               : ", ",
-                                   name_of(i));
-    return list;
+    return list_names(name_of);
 }
 
 double
-tool_option_number(struct argp_state *state, const char *text)
+tool_option_number(struct argp_state *state, const char *text, const char *noun)
 {
     double value;
 
     if (!terp_text_read_number(text, &value) || !is_bound(value))
-        argp_error(state, "'%s' must be a finite number above 0", text);
+        argp_error(state, "the %s '%s' must be a finite number above 0", noun,
+                   text);
     return value;
 }
 
 double
 tool_option_pointwise(struct argp_state *state, const char *text)
 {
-    double value = tool_option_number(state, text);
+    double value =
+        tool_option_number(state, text, "bound relative to each value");
 
     if (value >= 1)
-        argp_error(state, "the bound %s relative to each value must be below 1",
+        argp_error(state,
+                   "the bound relative to each value '%s' must be below 1",
                    text);
     return value;
 }
@@ -176,7 +189,8 @@ read_end(struct argp_state *state, const char *text, const char *end,
     if (text == end)
         return without;
     if (stop != end || isnan(value))
-        argp_error(state, "'%.*s' must be a number", (int)(end - text), text);
+        argp_error(state, "the end '%.*s' of the valid range must be a number",
+                   (int)(end - text), text);
     return value;
 }
 
@@ -187,14 +201,16 @@ tool_option_valid_range(struct argp_state *state, const char *text,
     const char *colon = strchr(text, ':');
 
     if (colon == NULL || strlen(text) == 1) {
-        argp_error(state, "'%s' must be a range such as 0:1, 0: or :1", text);
+        argp_error(state,
+                   "the valid range '%s' must have a colon and a number, as "
+                   "0:1, 0: and :1",
+                   text);
         return; /* argp_error has ended the program */
     }
     *min_ret = read_end(state, text, colon, -INFINITY);
     *max_ret = read_end(state, colon + 1, colon + strlen(colon), INFINITY);
     if (*min_ret > *max_ret)
-        argp_error(state, "the valid range %s must not end below its begin",
-                   text);
+        argp_error(state, "the valid range %s ends below its beginning", text);
 }
 
 int
@@ -222,10 +238,13 @@ tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
         unsigned long long dim = strtoull(at, &end, 10);
         if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
             errno != 0)
-            argp_error(state, "'%s' must be a shape such as 64x64x64", text);
+            argp_error(state,
+                       "the shape '%s' must be numbers above 0, such as "
+                       "64x64x64",
+                       text);
         if (shape_ret->rank == max_rank)
-            argp_error(state, "'%s' has more than %u dimensions", text,
-                       max_rank);
+            argp_error(state, "the shape '%s' has more than %u dimensions",
+                       text, max_rank);
         shape_ret->dims[shape_ret->rank++] = dim;
         if (*end == '\0')
             return;

@@ -59,9 +59,11 @@ tool_option_name(struct argp_state *state, const char *noun, const char *text,
 char *
 tool_option_help(int key, const char *text, void *input);
 
-/* A finite number above zero; otherwise prints an error and exits. */
+/* A finite number above zero; otherwise prints an error and exits. `noun` says
+ * what the number is: "relative bound". */
 double
-tool_option_number(struct argp_state *state, const char *text);
+tool_option_number(struct argp_state *state, const char *text,
+                   const char *noun);
 
 /* A pointwise bound: a number above 0 and below 1; otherwise prints an error
  * and exits. */

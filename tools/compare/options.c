@@ -7,16 +7,18 @@ compare_options_parse(int key, const char *arg, struct argp_state *state,
 {
     switch (key) {
     case 'a':
-        options->bounds.absolute = tool_option_number(state, arg);
+        options->bounds.absolute =
+            tool_option_number(state, arg, "absolute bound");
         return true;
     case 'r':
-        options->bounds.relative = tool_option_number(state, arg);
+        options->bounds.relative =
+            tool_option_number(state, arg, "relative bound");
         return true;
     case COMPARE_KEY_PWR:
         options->bounds.pointwise = tool_option_pointwise(state, arg);
         return true;
     case COMPARE_KEY_FLOOR:
-        options->bounds.floor = tool_option_number(state, arg);
+        options->bounds.floor = tool_option_number(state, arg, "floor");
         return true;
     case COMPARE_KEY_ALLOW_UNJUDGED:
         options->allows_unjudged = true;

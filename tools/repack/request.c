@@ -1,6 +1,7 @@
 /* terp repack and terp preview: parse the options. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include <argp.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,8 +65,8 @@ static const struct argp_option options[] = {
     {"mask", KEY_MASK, "[GLOB=]VAR[:VALUE]", 0,
      "Keep values bit for bit, and do not count them for the range, where the "
      "dataset VAR has VALUE: a number, or \"fill\" for its fill value; without "
-     "VALUE, where it is not 0. Concerns datasets, of GLOB if it is there, "
-     "whose last dimensions are those of VAR",
+     "VALUE, where it is not 0. Applies to datasets that GLOB matches (without "
+     "GLOB: all) and whose last dimensions are those of VAR",
      1},
     {"mask-fill", KEY_MASK_FILL, NULL, 0,
      "Replace the values that --mask finds by the fill value of their dataset",
@@ -75,8 +76,10 @@ static const struct argp_option options[] = {
      "datasets: keep (default) its own, or deflate, after shuffle",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
-     "Change the chunks also of datasets that have chunks: to a chosen shape, "
-     "or to this shape where the rank is the same",
+     "Give datasets new chunks, also where they have chunks. auto: terp "
+     "chooses "
+     "a shape for each dataset; AxBxC: this shape, for datasets of as many "
+     "dimensions",
      2},
     {"amrex", KEY_AMREX, NULL, 0,
      "Fail unless IN has levels of an AMReX plotfile or a Chombo file. Also "
@@ -92,7 +95,7 @@ static const struct argp_option options[] = {
     {"threads", 't', "N", 0,
      "Number of threads that compress (default: the number of CPUs)", 3},
     {"engine", 'e', "NAME", 0,
-     "cpu, cuda, or auto (default): the GPU helps the CPU with large files", 3},
+     "cpu, cuda, or auto (default): with large files the GPU helps the CPU", 3},
     {"output-dir", KEY_OUTPUT_DIR, "DIR", 0,
      "Copy many files to DIR and keep their paths; search directories for HDF5 "
      "files",
@@ -104,8 +107,8 @@ static const struct argp_option options[] = {
      "which share the threads",
      4},
     {"redo", KEY_REDO, NULL, 0,
-     "With --output-dir or --in-place: also copy files that an earlier run "
-     "with the same options has done",
+     "With --output-dir or --in-place: do not skip files that an earlier run "
+     "with the same options has copied",
      4},
     {"json", 'j', NULL, 0, "Print a JSON summary; `man terp` has the keys", 4},
     {"record", KEY_RECORD, NULL, 0,
@@ -207,7 +210,7 @@ static const char doc[] =
 static struct repack_bound
 read_rel(struct argp_state *state, const char *text)
 {
-    const double rel = tool_option_number(state, text);
+    const double rel = tool_option_number(state, text, "relative bound");
 
     if (rel >= 1)
         argp_error(state, "the relative bound %s must be below 1", text);
@@ -217,7 +220,7 @@ read_rel(struct argp_state *state, const char *text)
 static struct repack_bound
 read_abs(struct argp_state *state, const char *text)
 {
-    const double bound = tool_option_number(state, text);
+    const double bound = tool_option_number(state, text, "absolute bound");
 
     return (struct repack_bound){REPACK_ABS, bound, 0, "absolute", bound};
 }
@@ -254,7 +257,7 @@ read_pwr_floor(struct argp_state *state, char *text)
         return read_pwr(state, text);
     *colon = '\0';
     struct repack_bound bound = read_pwr(state, text);
-    bound.floor = tool_option_number(state, colon + 1);
+    bound.floor = tool_option_number(state, colon + 1, "floor");
     *colon = ':';
     return bound;
 }
@@ -264,7 +267,7 @@ read_pwr_floor(struct argp_state *state, char *text)
 static struct repack_bound
 read_psnr(struct argp_state *state, const char *text)
 {
-    double psnr = tool_option_number(state, text);
+    double psnr = tool_option_number(state, text, "PSNR");
     double rel = sqrt(3) * pow(10, -psnr / 20);
 
     if (rel >= 1 || rel < 1e-300)
@@ -293,6 +296,8 @@ read_any(struct argp_state *state, char *text)
         return lossless;
     if (strcmp(text, "none") == 0)
         return (struct repack_bound){REPACK_KEEP, 0, 0, NULL, 0};
+    if (isalpha((unsigned char)*text))
+        argp_error(state, "unknown bound '%s'; --help lists the bounds", text);
     return read_rel(state, text);
 }
 
@@ -514,7 +519,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         set_bound(state, read_bits(state, arg));
         return 0;
     case KEY_FLOOR:
-        request->bound.floor = tool_option_number(state, arg);
+        request->bound.floor = tool_option_number(state, arg, "floor");
         return 0;
     case KEY_KEEP_SIGN:
         request->limits.keep_sign =

@@ -39,8 +39,8 @@ static const struct argp_option options[] = {
      "has a slash; may be given more than once",
      1},
     {"limit", KEY_LIMIT, "N", 0,
-     "Show at most N datasets in detail: those with most values (default: 40), "
-     "and at most N more that fail",
+     "Show at most N datasets in detail (default: 40): those with most values, "
+     "and at most N others that fail",
      1},
     COMPARE_OPTIONS(2, "IN", "OUT"),
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
