@@ -731,6 +731,28 @@ class Choice(Repack):
             np.testing.assert_array_equal(file["unwritten"][:], 3)
             self.assertIsNotNone(parameters(file["unwritten"]))
 
+    def test_unwritten_values_without_a_fill_value_are_zeros(self):
+        """HDF5 leaves them unset: no memory of the tool reaches the copy."""
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            # Memory is used again for "x".
+            file["a"] = np.random.default_rng(1).random(64 * 1024)
+            list_ = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            list_.set_chunk((1024,))
+            list_.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            x = h5py.Dataset(h5py.h5d.create(
+                file.id, b"x", h5py.h5t.IEEE_F64LE,
+                h5py.h5s.create_simple((64 * 1024,)), list_))
+            x[:48 * 1024] = 7.5
+        expected = np.where(np.arange(64 * 1024) < 48 * 1024, 7.5, 0)
+        for arguments in (["--rel=1e-3"], ["--lossless"]):
+            out = self.repack(path, *arguments, "--threads=1")
+            with h5py.File(out, "r") as file:
+                got = np.zeros(64 * 1024)
+                file["x"].read_direct(got)
+                np.testing.assert_array_equal(got, expected)
+            self.expect(OK, "compare", path, out)
+
     def test_missing_gpu_is_said_once(self):
         path = self.write(x=self.values, y=self.values)
         result = terp(

@@ -63,8 +63,7 @@ read_values(const struct tool_dataset *dataset, struct advise_sample *sample,
     if (box->values == NULL)
         return false;
     sample->nboxes++;
-    return tool_box_read(dataset->id,
-                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+    return tool_box_read(dataset, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
                          &sample->grid, NULL, box->values);
 }
 

@@ -220,8 +220,7 @@ check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
     }
     for (int i = 0; i < first.rank; i++)
         first.count[i] = 1;
-    if (!tool_box_read(dataset->id, dataset->type, &first, NULL,
-                       slot->values)) {
+    if (!tool_box_read(dataset, dataset->type, &first, NULL, slot->values)) {
         tool_hdf5_reason(slot->reason, sizeof slot->reason);
         const char *lack = lack_of(slot, tool_hdf5_lacks_memory());
         slot->kind = lack != NULL ? TOOL_CHECK_UNTRIED : TOOL_CHECK_DAMAGED;

@@ -117,10 +117,9 @@ add_run(struct sample *sample, const struct tool_grid *grid)
     for (int d = 0; d < grid->rank; d++)
         begin = begin * grid->dims[d] + grid->at[d];
     if (grid->nvalues > sample->cap - sample->nvalues ||
-        !tool_box_read(dataset->id,
-                       sample->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                       grid, NULL,
-                       (char *)sample->values + sample->nvalues * value_nbytes))
+        !tool_box_read(
+            dataset, sample->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT, grid,
+            NULL, (char *)sample->values + sample->nvalues * value_nbytes))
         return false;
     for (uint64_t i = 0; i < grid->nvalues; i++) {
         const uint64_t k = sample->nvalues + i;

@@ -141,6 +141,18 @@ has_size(const struct tool_dataset *dataset)
     return nleft > 0;
 }
 
+/* Whether there is no fill value, or it is never used. */
+static bool
+leaves_gaps(hid_t dcpl)
+{
+    H5D_fill_value_t status;
+    H5D_fill_time_t when;
+
+    return H5Pfill_value_defined(dcpl, &status) < 0 ||
+           H5Pget_fill_time(dcpl, &when) < 0 ||
+           status == H5D_FILL_VALUE_UNDEFINED || when == H5D_FILL_TIME_NEVER;
+}
+
 bool
 tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
 {
@@ -174,6 +186,7 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
             options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
         read_pipeline(&dataset);
     }
+    dataset.leaves_gaps = leaves_gaps(dataset.dcpl);
     dataset.chunk_nbytes = dataset.value_nbytes;
     for (int i = 0; dataset.chunked && i < dataset.rank; i++)
         dataset.chunk_nbytes *= dataset.chunk_dims[i];
@@ -444,21 +457,36 @@ tool_box_select(hid_t dataset, const struct tool_grid *box,
                                 box->count, NULL) >= 0);
 }
 
+void
+tool_box_clear(const struct tool_dataset *dataset, hid_t type,
+               const struct tool_grid *box, void *values)
+{
+    size_t nbytes = H5Tget_size(type);
+
+    if (!dataset->leaves_gaps)
+        return;
+    for (int i = 0; i < box->rank; i++)
+        nbytes *= box->count[i];
+    memset(values, 0, nbytes);
+}
+
 bool
-tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
-              const hsize_t *stride, void *values)
+tool_box_read(const struct tool_dataset *dataset, hid_t type,
+              const struct tool_grid *box, const hsize_t *stride, void *values)
 {
     return tool_box_read_by(H5P_DEFAULT, dataset, type, box, stride, values);
 }
 
 bool
-tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
+tool_box_read_by(hid_t dxpl, const struct tool_dataset *dataset, hid_t type,
                  const struct tool_grid *box, const hsize_t *stride,
                  void *values)
 {
     hid_t in_file, in_memory;
-    bool ok = tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
-              H5Dread(dataset, type, in_memory, in_file, dxpl, values) >= 0;
+
+    tool_box_clear(dataset, type, box, values);
+    bool ok = tool_box_select(dataset->id, box, stride, &in_file, &in_memory) &&
+              H5Dread(dataset->id, type, in_memory, in_file, dxpl, values) >= 0;
     /* Other calls would clear the error stack with the reason. */
     hid_t errors = ok ? -1 : tool_hdf5_hold();
 

@@ -34,6 +34,7 @@ struct tool_dataset {
     bool chunked;
     hsize_t chunk_dims[H5S_MAX_RANK];
     uint64_t chunk_nbytes;
+    bool leaves_gaps;      /* H5Dread leaves unwritten values unset */
     bool edges_unfiltered; /* HDF5 stores partial chunks without filters */
 
     int nfilters; /* of chunks */
@@ -152,15 +153,20 @@ tool_box_select(hid_t dataset, const struct tool_grid *box,
                 const hsize_t *stride, hid_t *in_file_ret,
                 hid_t *in_memory_ret);
 
-/* Reads the selection of tool_box_select. On failure HDF5's error stack says
- * why. */
+/* Zeroes the values of a box in memory that H5Dread may leave unset. */
+void
+tool_box_clear(const struct tool_dataset *dataset, hid_t type,
+               const struct tool_grid *box, void *values);
+
+/* Reads the selection of tool_box_select; unset values are zeros. On failure
+ * HDF5's error stack says why. */
 bool
-tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
-              const hsize_t *stride, void *values);
+tool_box_read(const struct tool_dataset *dataset, hid_t type,
+              const struct tool_grid *box, const hsize_t *stride, void *values);
 
 /* Like tool_box_read, with the transfer property list `dxpl`. */
 bool
-tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
+tool_box_read_by(hid_t dxpl, const struct tool_dataset *dataset, hid_t type,
                  const struct tool_grid *box, const hsize_t *stride,
                  void *values);
 

@@ -63,7 +63,7 @@ code(const struct line *line, hsize_t at, hsize_t length)
     void *values = calloc(length, H5Tget_size(line->type));
     void *stream = malloc(cap);
     if (values != NULL && stream != NULL &&
-        tool_box_read(line->dataset->id, line->type, &box, NULL, values) &&
+        tool_box_read(line->dataset, line->type, &box, NULL, values) &&
         terp_encode(&line->params, &chunk, values, stream, cap, &nbytes, 1) ==
             TERP_OK)
         result = (double)nbytes / (double)length;

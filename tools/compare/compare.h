@@ -98,8 +98,6 @@ struct compare_walk {
     uint64_t fill_bits;
     bool has_missing; /* the missing value of B's parameters */
     double missing;
-    bool clears; /* values are zeroed before each read, because HDF5 leaves
-                    unwritten values unset */
     struct tool_grid grid; /* its box is the current step */
     struct tool_boxes boxes;
     uint64_t next_box; /* index in boxes */

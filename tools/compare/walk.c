@@ -125,18 +125,6 @@ look_into(struct compare_walk *walk)
         walk->trouble = "not enough memory for its values";
 }
 
-/* Whether HDF5 leaves unwritten values unset in memory. */
-static bool
-has_no_fill(const struct tool_dataset *dataset)
-{
-    H5D_fill_value_t status;
-    H5D_fill_time_t when;
-
-    return H5Pfill_value_defined(dataset->dcpl, &status) < 0 ||
-           H5Pget_fill_time(dataset->dcpl, &when) < 0 ||
-           status == H5D_FILL_VALUE_UNDEFINED || when == H5D_FILL_TIME_NEVER;
-}
-
 /* Allocates the values of one step. */
 static bool
 prepare(struct compare_walk *walk, const struct tool_dataset *a,
@@ -147,7 +135,6 @@ prepare(struct compare_walk *walk, const struct tool_dataset *a,
     walk->nsame = walk->nboxes = 1;
     choose_type(walk);
     find_fills(walk);
-    walk->clears = has_no_fill(a) || has_no_fill(b);
     look_into(walk);
     if (walk->trouble != NULL)
         return false;
@@ -194,12 +181,9 @@ static bool
 read_one(struct compare_walk *walk, const struct tool_dataset *dataset,
          struct tool_heap *heap, const hsize_t *stride, void *values)
 {
-    if (walk->clears)
-        memset(values, 0, walk->grid.nvalues * walk->value_nbytes);
     tool_heap_clear(heap);
-    return tool_box_read_by(heap->dxpl >= 0 ? heap->dxpl : H5P_DEFAULT,
-                            dataset->id, walk->value_type, &walk->grid, stride,
-                            values);
+    return tool_box_read_by(heap->dxpl >= 0 ? heap->dxpl : H5P_DEFAULT, dataset,
+                            walk->value_type, &walk->grid, stride, values);
 }
 
 static bool

@@ -58,7 +58,7 @@ read_numbers(const struct tool_dataset *in)
 {
     const bool is_enum = H5Tget_class(in->type) == H5T_ENUM;
     const size_t value_nbytes = in->value_nbytes > 8 ? in->value_nbytes : 8;
-    double *values = malloc(in->nvalues * value_nbytes);
+    double *values = calloc(in->nvalues, value_nbytes);
     hid_t super = is_enum ? H5Tget_super(in->type) : -1;
 
     if (values != NULL &&

@@ -162,7 +162,8 @@ repack_salvage_read(const struct repack_object *object,
     hid_t in_file = -1, in_memory = -1, lost = -1;
 
     if (losses->nchunks == 0)
-        return tool_box_read(in->id, type, box, NULL, values);
+        return tool_box_read(in, type, box, NULL, values);
+    tool_box_clear(in, type, box, values);
     bool ok = tool_box_select(in->id, box, NULL, &in_file, &in_memory);
     lost = ok ? H5Scopy(in_memory) : -1;
     ok = lost >= 0 && H5Sselect_none(lost) >= 0 &&

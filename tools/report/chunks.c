@@ -161,7 +161,7 @@ measure(const struct report_pair *pair, const hsize_t *shape, double bound,
     sample.values = calloc(sample.box.nvalues, a->value_nbytes);
     set_params(pair, bound, &sample.params);
     if (sample.values != NULL &&
-        tool_box_read(a->id,
+        tool_box_read(a,
                       sample.type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                                   : H5T_NATIVE_FLOAT,
                       &sample.box, NULL, sample.values)) {
