@@ -107,8 +107,10 @@ find_further_trials(struct cpu_encoder *enc, const struct terp_params *params,
         terp_lorenzo_may_be_smaller(
             params, prediction,
             terp_costs_are_close(p->spline_cost, p->lorenzo_cost, nvalues));
-    enc->facts.splines_may_be_smaller =
-        terp_splines_may_be_smaller(params, prediction, p->may_be_splines);
+    enc->facts.splines_may_be_smaller = terp_splines_may_be_smaller(
+        params, prediction, p->may_be_splines,
+        terp_splines_are_close(p->spline_cost, p->lorenzo_cost, nbytes,
+                               nvalues));
 }
 
 static enum terp_status

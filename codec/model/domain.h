@@ -333,15 +333,18 @@ terp_lorenzo_may_be_smaller(const struct terp_params *params,
            prediction == TERP_PREDICTION_SPLINE && is_close;
 }
 
-/* Whether a trial of splines may be smaller than the first trial of integers.
- * `may_be`: terp_may_be_splines. */
+/* Whether to try splines after the first trial, which chose `prediction`.
+ * `may_be`: terp_may_be_splines, for lossless integers. `is_close`:
+ * terp_splines_are_close. */
 static inline bool
 terp_splines_may_be_smaller(const struct terp_params *params,
-                            enum terp_prediction prediction, bool may_be)
+                            enum terp_prediction prediction, bool may_be,
+                            bool is_close)
 {
     return params->effort == TERP_EFFORT_DEFAULT &&
            params->predictor == TERP_PREDICTOR_AUTO &&
-           prediction == TERP_PREDICTION_LOSSLESS && may_be;
+           ((prediction == TERP_PREDICTION_LOSSLESS && may_be) ||
+            (prediction == TERP_PREDICTION_LORENZO && is_close));
 }
 
 /* Adds a trial in the chunk's own shape to the `n` trials, unless the first

@@ -239,9 +239,9 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
  * that coding it twice pays. Where codes are few, the estimates of splines are
  * too low, because errors of decoded values add to those of the prediction. A
  * small chunk is coded twice if Lorenzo's estimate is below 5/4 of that of
- * splines. A larger chunk is coded twice if Lorenzo's estimate is below 21/20
- * and splines take fewer than three bits for each value: three larger chunks in
- * a hundred are. */
+ * splines. A larger chunk is coded twice if Lorenzo's estimate is below 17/16
+ * and splines take fewer than three bits for each value: two larger chunks in a
+ * hundred are. */
 #define TERP_CLOSE_MAX_NVALUES (UINT64_C(1) << 16)
 static inline TERP_HOST_DEVICE bool
 terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
@@ -251,8 +251,22 @@ terp_costs_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
 
     return nvalues <= TERP_CLOSE_MAX_NVALUES
                ? lorenzo_cost / 5 * 4 < spline_cost
-               : lorenzo_cost / 21 * 20 < spline_cost &&
+               : lorenzo_cost / 17 * 16 < spline_cost &&
                      spline_cost < three * nvalues;
+}
+
+/* Whether a larger chunk for which Lorenzo was chosen may be smaller with
+ * splines, so that coding it twice pays. Where the scale of values varies, as
+ * between levels of the atmosphere, contexts help splines more than the
+ * estimates tell. The chunk is coded twice if the estimate of splines is below
+ * 33/32 of Lorenzo's, and Lorenzo's stream takes fewer than five bits for each
+ * value: four larger chunks in a hundred. */
+static inline TERP_HOST_DEVICE bool
+terp_splines_are_close(uint64_t spline_cost, uint64_t lorenzo_cost,
+                       uint64_t nbytes, uint64_t nvalues)
+{
+    return nvalues > TERP_CLOSE_MAX_NVALUES &&
+           spline_cost / 33 * 32 < lorenzo_cost && 8 * nbytes < 5 * nvalues;
 }
 
 /* Whether integers for which the lossless prediction was chosen may be smaller

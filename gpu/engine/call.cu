@@ -65,7 +65,9 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         call->params, chunk->prediction,
         terp_costs_are_close(chunk->spline_cost, chunk->lorenzo_cost, nvalues));
     found.splines_may_be_smaller = terp_splines_may_be_smaller(
-        call->params, chunk->prediction, chunk->facts.may_be_splines);
+        call->params, chunk->prediction, chunk->facts.may_be_splines,
+        terp_splines_are_close(chunk->spline_cost, chunk->lorenzo_cost,
+                               chunk->stream_nbytes, nvalues));
     found.device = chunk->facts;
     found.min = chunk->min;
     found.max = chunk->max;

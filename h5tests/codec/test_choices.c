@@ -320,6 +320,44 @@ fills_by_turns_take_no_longer(void **state)
     free(values);
 }
 
+static uint64_t
+nbytes_by(enum terp_predictor predictor, const struct terp_chunk *chunk,
+          const uint8_t *values)
+{
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 1e-2,
+                                       .predictor = predictor};
+
+    return terp_case_check("by a predictor", &params, chunk, values);
+}
+
+/* Each plane has a scale of its own, like levels of the atmosphere. The
+ * estimate of splines is then too high. */
+static void
+planes_of_other_scales_are_coded_by_both_predictors(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {26, 72, 96}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    const uint64_t plane_nvalues = chunk.dims[1] * chunk.dims[2];
+    float value, scale = 1;
+
+    (void)state;
+    terp_field_make(TERP_FIELD_INTEGERS, &chunk, values);
+    for (uint64_t i = 0; i < nvalues_of(&chunk); i++) {
+        memcpy(&value, values + 4 * i, 4);
+        put(&chunk, values, i, value * scale);
+        if ((i + 1) % plane_nvalues == 0)
+            scale *= 0.75f;
+    }
+    const uint64_t of_splines =
+        nbytes_by(TERP_PREDICTOR_SPLINE, &chunk, values);
+    assert_true(of_splines < nbytes_by(TERP_PREDICTOR_LORENZO, &chunk, values));
+    assert_int_equal(nbytes_by(TERP_PREDICTOR_AUTO, &chunk, values),
+                     of_splines);
+    free(values);
+}
+
 int
 main(void)
 {
@@ -327,6 +365,7 @@ main(void)
         cmocka_unit_test(rare_streams_are_as_ever),
         cmocka_unit_test(fills_by_turns_take_no_longer),
         cmocka_unit_test(all_effort_keeps_the_pipeline_that_is_asked_for),
+        cmocka_unit_test(planes_of_other_scales_are_coded_by_both_predictors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
