@@ -237,15 +237,19 @@ repack_access_list(hid_t dcpl, hid_t space, hid_t type)
     return dapl;
 }
 
+/* H5Dflush visits all metadata that HDF5 holds of the file. */
 bool
 repack_flush(hid_t dataset)
 {
     hid_t dapl = H5Dget_access_plist(dataset);
+    hid_t dcpl = H5Dget_create_plist(dataset);
     size_t nslots, nbytes = 0;
     double w0;
-    const bool ok =
-        dapl >= 0 && H5Pget_chunk_cache(dapl, &nslots, &nbytes, &w0) >= 0;
+    const bool is_chunked = dcpl >= 0 && H5Pget_layout(dcpl) == H5D_CHUNKED;
+    const bool ok = dcpl >= 0 && dapl >= 0 &&
+                    H5Pget_chunk_cache(dapl, &nslots, &nbytes, &w0) >= 0;
 
+    tool_close(dcpl);
     tool_close(dapl);
-    return ok && (nbytes == 0 || H5Dflush(dataset) >= 0);
+    return ok && (!is_chunked || nbytes == 0 || H5Dflush(dataset) >= 0);
 }
