@@ -51,7 +51,7 @@ static const struct argp_option option_table[] = {
     {"rel", 'r', "X", 0, "bound, relative to the field's range [1e-3]", 0},
     {"pwr", 'w', "X", 0, "bound, relative to each value", 0},
     {"chunk", 'c', "N", 0, "chunks of N in every dimension [whole]", 0},
-    {"pipeline", 'p', "NAME", 0, "auto, huffman or ratio [ratio]", 0},
+    {"pipeline", 'p', "NAME", 0, "auto, huffman, speed or ratio [ratio]", 0},
     {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo [auto]", 0},
     {"threads", 't', "N", 0, "threads [1]", 0},
     {"repeat", 'n', "N", 0, "repetitions [1]", 0},

@@ -247,6 +247,11 @@ template <typename Item> class cuda_session_list
     {
         return (Item *)memory.at;
     }
+    /* The items where kernels can write them; NULL: they are not pinned. */
+    Item *pinned() const
+    {
+        return own == NULL ? items : NULL;
+    }
     uint8_t *more() const
     {
         return memory.at + list_nbytes;

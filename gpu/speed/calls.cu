@@ -43,6 +43,18 @@ portion_of(uint64_t n, uint64_t nbytes, bool is_staged)
     return min_u64(n, min_u64(most, MAX_NCHUNKS));
 }
 
+/* Sets where kernels count and tell their results, for as long as `progress`
+ * exists. */
+static void
+place_progress(const cuda_session_list<struct speed_progress> &progress,
+               struct speed_job *job)
+{
+    job->progress = progress.on_device();
+    job->h_progress = progress.pinned();
+    for (uint64_t k = 0; k < progress.n; k++)
+        progress.items[k].nbytes = 0;
+}
+
 /* ---- encoding ---- */
 
 static void
@@ -206,7 +218,7 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
     job.chunk = it->chunks[0];
     job.chunks =
         it->n == 1 ? NULL : (const struct speed_chunk *)(memory.at + list_at);
-    job.progress = progress.on_device();
+    place_progress(progress, &job);
     job.states = (unsigned long long *)progress.more();
     if (st == TERP_OK)
         st = cuda_session_do(
@@ -218,7 +230,8 @@ encode_portion(struct speed_encoding *it, uint64_t *nbytes_ret)
                     work.copy(memory.at + list_at, it->chunks,
                               it->n * sizeof *it->chunks);
                 work.add(cuda_speed_launch_encode, &job, (unsigned)it->n);
-                progress.download(work);
+                if (job.h_progress == NULL)
+                    progress.download(work);
             });
     for (uint64_t k = 0; st == TERP_OK && k < it->n; k++)
         nbytes_ret[it->first + k] = progress.items[k].nbytes;
@@ -334,7 +347,7 @@ decode_portion(struct speed_decoding *it, const void *const *src,
     job.stream = it->streams[0];
     job.streams =
         it->n == 1 ? NULL : (const struct speed_stream *)(memory.at + list_at);
-    job.progress = progress.on_device();
+    place_progress(progress, &job);
     enum terp_status st =
         cuda_session_do(it->session, "decoding tiles", [&](cuda_work &work) {
             work.zero(job.progress, it->n * sizeof *job.progress);
@@ -345,7 +358,8 @@ decode_portion(struct speed_decoding *it, const void *const *src,
                 work.copy(memory.at + list_at, it->streams,
                           it->n * sizeof *it->streams);
             work.add(cuda_speed_launch_decode, &job, (unsigned)it->n);
-            progress.download(work);
+            if (job.h_progress == NULL)
+                progress.download(work);
         });
     for (uint64_t k = 0; k < it->n; k++)
         it->is_done[k] = st == TERP_OK && progress.items[k].nbytes != 0;

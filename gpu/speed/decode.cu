@@ -551,7 +551,7 @@ __launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 6 : 3)
                   sum, tile.place / TERP_SPEED_ALIGN_NBYTES, blockIdx.x));
     __threadfence();
     if (atomicAdd(&progress->ndone, 1u) == job.grid.ntiles - 1)
-        progress->nbytes = is_complete(job, stream, tile, progress) ? 1 : 0;
+        speed_tell(job, is_complete(job, stream, tile, progress) ? 1 : 0);
 }
 
 cudaError_t

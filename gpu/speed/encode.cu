@@ -430,12 +430,12 @@ complete(const struct speed_job &job, const struct speed_chunk &chunk,
     const uint64_t seed = words[0];
     uint64_t sum = 0;
 
-    progress->nbytes =
-        chunk.index_at + terp_speed_index_nbytes(ntiles) + tiles_nbytes;
     if (atomicAdd(&progress->is_long, 0u) != 0) {
-        progress->nbytes = 0;
+        speed_tell(job, 0);
         return;
     }
+    speed_tell(job,
+               chunk.index_at + terp_speed_index_nbytes(ntiles) + tiles_nbytes);
     for (unsigned i = 2; i < chunk.index_at / 8; i++)
         sum += terp_speed_hash_word(words[i], seed, i - 2);
     sum = terp_speed_hash_tile(sum, 0, ntiles) +

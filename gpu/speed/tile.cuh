@@ -41,7 +41,11 @@ struct speed_chunk {
 /* The state that a chunk's tiles share. Zeros at first. */
 struct speed_progress {
     unsigned next, ndone;
-    unsigned long long checksum, nbytes; /* nbytes: of the stream, in the end */
+    unsigned long long checksum;
+    /* In the end: bytes of the stream, or decode: 1 if it is decoded. Kernels
+       write it to h_progress if there is one: a copy to the host takes longer.
+     */
+    unsigned long long nbytes;
     unsigned is_long, is_bad;
 };
 
@@ -63,15 +67,26 @@ struct speed_job {
     const struct speed_chunk *chunks;
     struct speed_stream stream;
     const struct speed_stream *streams;
-    struct speed_progress *progress; /* of each chunk */
-    unsigned long long *states;      /* encode: of each tile */
-    uint64_t cap_nbytes;             /* encode: a stream is shorter */
+    struct speed_progress *progress;   /* of each chunk */
+    struct speed_progress *h_progress; /* pinned, or NULL; only for nbytes */
+    unsigned long long *states;        /* encode: of each tile */
+    uint64_t cap_nbytes;               /* encode: a stream is shorter */
     /* decode: the frame that streams must have, but for checksum and bound;
      * inner streams have no checksum */
     bool is_part;
     unsigned frame_nbytes;
     alignas(8) uint8_t frame[SPEED_MAX_HEAD_NBYTES];
 };
+
+/* Sets nbytes of the block's chunk. */
+static __device__ __forceinline__ void
+speed_tell(const struct speed_job &job, unsigned long long nbytes)
+{
+    struct speed_progress *to =
+        job.h_progress != NULL ? job.h_progress : job.progress;
+
+    to[blockIdx.y].nbytes = nbytes;
+}
 
 /* A tile's state of the look-back (Merrill and Garland, "Single-pass Parallel
  * Prefix Scan with Decoupled Look-back", 2016): absent, the tile's own bytes,
