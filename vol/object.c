@@ -31,15 +31,100 @@ vol_object_make(const struct vol_object *like, void *under)
     return object;
 }
 
+static void
+release(struct vol_object *object)
+{
+    if (!object->is_closed || object->ncontexts > 0)
+        return;
+    vol_messages_close(object->messages);
+    free(object);
+}
+
 void
 vol_object_free(struct vol_object *object)
 {
     if (object->type > 0)
         object->library->H5Tclose(object->type);
-    vol_messages_close(object->messages);
     free(object->plan);
-    free(object);
+    object->plan = NULL;
+    object->type = 0;
+    object->is_closed = true;
+    release(object);
 }
+
+/* ---- contexts ---- */
+
+/* HDF5 makes a context in each of its calls, also in those of all processes, in
+ * which a process without memory must take part. So an object is its own
+ * context, unless the connector below has one. */
+herr_t
+vol_context_make(struct vol_object *on, struct vol_object **context_ret)
+{
+    void *under = NULL;
+
+    *context_ret = NULL;
+    if (!on->is_own_request &&
+        on->library->H5VLget_wrap_ctx(on->under, on->vol, &under) < 0)
+        return -1;
+    if (under == NULL && !on->is_own_request) {
+        on->ncontexts++;
+        *context_ret = on;
+        return 0;
+    }
+    struct vol_object *context = calloc(1, sizeof *context);
+    if (context == NULL) {
+        if (under != NULL)
+            on->library->H5VLfree_wrap_ctx(under, on->vol);
+        return -1;
+    }
+    *context = (struct vol_object){.library = on->library,
+                                   .vol = on->vol,
+                                   .under = under,
+                                   .is_shared = on->is_shared,
+                                   .reads_together = on->reads_together,
+                                   .messages = vol_messages_share(on->messages),
+                                   .is_context = true};
+    *context_ret = context;
+    return 0;
+}
+
+herr_t
+vol_context_free(struct vol_object *context)
+{
+    const struct vol_library *library = context->library;
+    herr_t result = 0;
+
+    if (!context->is_context) {
+        context->ncontexts--;
+        release(context);
+        return 0;
+    }
+    if (context->under != NULL) {
+        hid_t errors = library->H5Eget_current_stack();
+        result = library->H5VLfree_wrap_ctx(context->under, context->vol);
+        library->H5Eset_current_stack(errors);
+    }
+    vol_object_free(context);
+    return result;
+}
+
+void *
+vol_context_wrap(const struct vol_object *context, void *made, H5I_type_t type)
+{
+    struct vol_object *object = vol_object_make(
+        context, context->library->H5VLwrap_object(
+                     made, type, context->vol,
+                     context->is_context ? context->under : NULL));
+
+    /* It may be of another file. */
+    if (object != NULL) {
+        object->fileno = 0;
+        object->may_write = false;
+    }
+    return object;
+}
+
+/* ---- objects ---- */
 
 void *
 vol_object_under(const void *object)

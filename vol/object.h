@@ -19,6 +19,9 @@ struct vol_object {
     bool reads_together;
     struct vol_messages *messages; /* between them; NULL: there are none */
     bool is_own_request; /* the first member of a request (request.h) */
+    bool is_context;     /* `under` is a context of the connector below */
+    bool is_closed;
+    int ncontexts; /* for which HDF5 keeps the object */
     /* Of the file through which the program got the object. An external link
      * or a mount leads to objects of another file. */
     unsigned long fileno;
@@ -31,6 +34,15 @@ void *
 vol_object_make(const struct vol_object *like, void *under);
 void
 vol_object_free(struct vol_object *object);
+
+/* What HDF5 keeps in order to wrap other objects of the same file. */
+herr_t
+vol_context_make(struct vol_object *on, struct vol_object **context_ret);
+/* Keeps HDF5's error stack. */
+herr_t
+vol_context_free(struct vol_object *context);
+void *
+vol_context_wrap(const struct vol_object *context, void *made, H5I_type_t type);
 
 /* The wrapped object; NULL for NULL. */
 void *

@@ -595,57 +595,27 @@ get_object(const void *at)
                               : on->library->H5VLget_object(on->under, on->vol);
 }
 
-/* A context is a vol_object whose `under` is the context of the connector
- * below. */
 static herr_t
 get_wrap_ctx(const void *at, void **context_ret)
 {
-    const struct vol_object *on = at;
-    struct vol_object *context = calloc(1, sizeof *context);
+    struct vol_object *context;
+    /* HDF5 declares the object as one that does not change. */
+    const herr_t result = vol_context_make((struct vol_object *)at, &context);
 
     *context_ret = context;
-    if (context == NULL)
-        return -1;
-    context->library = on->library;
-    context->vol = on->vol;
-    context->is_shared = on->is_shared;
-    context->reads_together = on->reads_together;
-    context->messages = vol_messages_share(on->messages);
-    herr_t result = 0;
-    if (!on->is_own_request)
-        result =
-            on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
-    if (result < 0) {
-        vol_object_free(context);
-        *context_ret = NULL;
-    }
     return result;
 }
 
 static herr_t
 free_wrap_ctx(void *at)
 {
-    struct vol_object *context = at;
-    const struct vol_library *library = context->library;
-    herr_t result = 0;
-
-    if (context->under != NULL) {
-        hid_t errors = library->H5Eget_current_stack();
-        result = library->H5VLfree_wrap_ctx(context->under, context->vol);
-        library->H5Eset_current_stack(errors);
-    }
-    vol_object_free(context);
-    return result;
+    return vol_context_free(at);
 }
 
 static void *
 wrap_object(void *made, H5I_type_t type, void *at)
 {
-    const struct vol_object *context = at;
-
-    return vol_object_make(
-        context, context->library->H5VLwrap_object(made, type, context->vol,
-                                                   context->under));
+    return vol_context_wrap(at, made, type);
 }
 
 static void *

@@ -11,15 +11,18 @@
  * Patterns with a fault write another dataset, /before, and flush it first.
  * With TEST_EVENTS, writes and reads are H5Dwrite_async and H5Dread_async, and
  * the program prints how many the event set still has after the calls. */
-#define _DEFAULT_SOURCE /* setenv and setitimer */
+#define _GNU_SOURCE /* setenv, setitimer and dladdr */
 
+#include <dlfcn.h>
 #include <hdf5.h>
+#include <limits.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 #include <math.h>
 #include <mpi.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +68,8 @@ enum {
     BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
     GAP = 1 << 18,    /* no process has the last layers */
     IDLE = 1 << 19,   /* of several processes, the first has no values */
-    LARGE = 1 << 20   /* large chunks, and malloc tells of mapped memory */
+    LARGE = 1 << 20,  /* large chunks, and malloc tells of mapped memory */
+    STARVED = 1 << 21 /* allocations of terp's fail in the last process */
 };
 #define FAULTS (POOR | FULL | KILLED)
 
@@ -98,6 +102,7 @@ static const struct pattern patterns[] = {
     {"full", FILTERED | FULL, 1},
     {"killed", FILTERED | KILLED, 8},
     {"large", FILTERED | UNFILLED | LARGE, 1},
+    {"starved", FILTERED | OPTIONAL | STARVED, 1},
 };
 
 static void
@@ -109,6 +114,73 @@ need(long long result, const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
 }
+
+/* ---- allocations that fail ---- */
+
+/* Counts the allocations of terp's libraries, and lets one of them fail. */
+static struct {
+    atomic_bool is_on;
+    atomic_ullong ncalls;
+    unsigned long long fail_at;
+} starving = {.fail_at = ULLONG_MAX};
+
+/* Begins before a call and ends after it; no number: nothing fails. */
+static void
+starve(bool is_on)
+{
+    starving.is_on = is_on && starving.fail_at != ULLONG_MAX;
+}
+
+static void
+starve_from(unsigned long long fail_at)
+{
+    starving.fail_at = fail_at;
+    starving.ncalls = 0;
+}
+
+/* These replace the C library's functions in the whole program. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *
+__libc_realloc(void *, size_t);
+
+static bool
+must_fail(const void *caller)
+{
+    Dl_info info;
+
+    if (!starving.is_on || dladdr(caller, &info) == 0)
+        return false;
+    const char *name = strrchr(info.dli_fname, '/');
+    return name != NULL && strncmp(name, "/libh5", 6) == 0 &&
+           strstr(name, "terp.so") != NULL &&
+           atomic_fetch_add(&starving.ncalls, 1) == starving.fail_at;
+}
+
+void *
+malloc(size_t nbytes)
+{
+    return must_fail(__builtin_return_address(0)) ? NULL
+                                                  : __libc_malloc(nbytes);
+}
+
+void *
+calloc(size_t n, size_t nbytes)
+{
+    return must_fail(__builtin_return_address(0)) ? NULL
+                                                  : __libc_calloc(n, nbytes);
+}
+
+void *
+realloc(void *block, size_t nbytes)
+{
+    return must_fail(__builtin_return_address(0))
+               ? NULL
+               : __libc_realloc(block, nbytes);
+}
+#endif
 
 /* All that the patterns in the list are. */
 static struct pattern
@@ -432,9 +504,11 @@ write_values(const hid_t *datasets, const struct pattern *pattern, int number)
 
     if ((pattern->is & SPACED) != 0)
         space_memory(&share);
+    starve(true);
     const herr_t result = (pattern->is & PAIR) != 0
                               ? write_pair(datasets, type, &share, at)
                               : write_one(datasets[0], type, &share, at);
+    starve(false);
     from_device(at, values, nbytes);
     free(values);
     close_share(&share);
@@ -538,6 +612,62 @@ read_values(hid_t dataset, const struct pattern *pattern)
         printf("sum %llu\n", sum);
 }
 
+/* Creates a file while terp's first allocation fails, and writes it. */
+static void
+starve_file(const char *path, hid_t fapl, bool is_last,
+            const struct pattern *pattern)
+{
+    char name[4096];
+
+    snprintf(name, sizeof name, "%s.starved", path);
+    starve_from(is_last ? 0 : ULLONG_MAX);
+    starve(true);
+    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    starve(false);
+    starve_from(ULLONG_MAX);
+    need(file, "create another file");
+    hid_t dataset = create(file, "field", pattern);
+    need(write_values(&dataset, pattern, 0), "write another file");
+    read_values(dataset, pattern);
+    H5Dclose(dataset);
+    need(H5Fclose(file), "close another file");
+}
+
+/* Writes and reads a dataset again and again, while each of terp's allocations
+ * fails in turn in the last process. Prints in how many rounds a process was
+ * refused. */
+static void
+starve_in_turn(hid_t file, const char *path, hid_t fapl,
+               const struct pattern *pattern)
+{
+    unsigned long long most = 1;
+    int rank, nranks, nrefused = 0;
+    char name[32];
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    const bool is_last = rank == nranks - 1;
+    starve_file(path, fapl, is_last, pattern);
+    for (unsigned long long n = 0; n < most; n += 1 + n / 8) {
+        snprintf(name, sizeof name, "starved%llu", n);
+        hid_t dataset = create(file, name, pattern);
+        starve_from(is_last ? n : ULLONG_MAX);
+        int refused = write_values(&dataset, pattern, 0) < 0;
+        most = starving.ncalls;
+        starve_from(ULLONG_MAX);
+        MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX,
+                      MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MAX,
+                      MPI_COMM_WORLD);
+        if (!refused)
+            read_values(dataset, pattern);
+        nrefused += refused;
+        H5Dclose(dataset);
+    }
+    if (rank == 0)
+        printf("%d refused, %llu allocations\n", nrefused, most);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -573,6 +703,8 @@ main(int argc, char **argv)
             puts("refused");
             is_written = false;
         }
+    if ((pattern->is & STARVED) != 0)
+        starve_in_turn(file, argv[1], fapl, pattern);
     if ((pattern->is & FULL) != 0)
         empty_disk();
 #ifdef __GLIBC__

@@ -395,6 +395,32 @@ class ParallelTest(unittest.TestCase):
                 self.assertEqual(through, [alone] * 3)
                 self.assertEqual((alone[0], alone[1], len(alone[2])), (0, 0, 1))
 
+    def starve(self, nranks, pattern):
+        """How many writes and allocations there were. The values are right."""
+        # mpiexec raises an error after its timeout.
+        _, said, path = self.run_pattern(nranks, pattern, "none",
+                                         HDF5_VOL_CONNECTOR="terp")
+        found = re.search(r"(\d+) refused, (\d+) allocations", said)
+        self.assertEqual(found[1], "0", (pattern, nranks))
+        with h5py.File(path) as file:
+            names = [name for name in file if name.startswith("starved")]
+            want = file["field"][()]
+            for name in names:
+                error = np.abs(file[name][()] - want).max()
+                self.assertLessEqual(error, 2e-3, name)
+        return len(names), int(found[2])
+
+    def test_process_without_memory_lets_none_wait(self):
+        """Each allocation of terp's fails in turn in the last process; all
+        processes write and read on."""
+        self.ask_for_connector()
+        for pattern in "", "+shared", "+double+spaced":
+            nwrites, nallocations = self.starve(2, "starved" + pattern)
+            if nallocations == 0:
+                self.skipTest("another C library")
+            self.assertGreater(nwrites, 20)
+        self.starve(3, "starved+idle")
+
     def test_full_disk_is_told_as_without_the_connector(self):
         for pattern, nranks in (("full", 1), ("full", 2), ("full+shared", 2)):
             alone, *through = self.outcomes(pattern, nranks)

@@ -440,15 +440,27 @@ wrapped_object_is_one_of_ours(void **state)
     fake_below.fail_at = fake_below.ncalls;
     assert_true(calls->wrap.get_wrap_ctx(on, &context) < 0);
     assert_null(context);
-    terp_allocations_start(0, UINT64_MAX);
+    /* The first allocation is of the context below. */
+    terp_allocations_start(1, UINT64_MAX);
     assert_true(calls->wrap.get_wrap_ctx(on, &context) < 0);
     assert_int_equal(terp_allocations_stop().nleaked, 0);
     assert_null(context);
 
-    on->vol = FAKE_NATIVE; /* the object below has none */
+    /* Where the object below has none, no memory is needed, and the context
+     * outlives the object. */
+    on->vol = FAKE_NATIVE;
+    on->may_write = true;
+    terp_allocations_start(0, UINT64_MAX);
     assert_true(calls->wrap.get_wrap_ctx(on, &context) >= 0);
-    assert_true(calls->wrap.free_wrap_ctx(context) >= 0);
+    assert_int_equal(terp_allocations_stop().ncalls, 0);
     free_object(on);
+    made = fake_object_make(H5I_INVALID_HID);
+    wrapped = calls->wrap.wrap_object(made, H5I_GROUP, context);
+    assert_int_equal(wrapped->vol, FAKE_NATIVE);
+    assert_true(wrapped->is_shared);
+    assert_false(wrapped->may_write);
+    free_object(wrapped);
+    assert_true(calls->wrap.free_wrap_ctx(context) >= 0);
     assert_int_equal(fake_below.nobjects, 0);
     assert_int_equal(fake_below.nstacks, 0);
 }
