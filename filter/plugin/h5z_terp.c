@@ -485,13 +485,16 @@ may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
 /* Whether the announced chunk has the size of the dataset's chunks, as far as
  * HDF5 tells which dataset it reads: HDF5 would read beyond the end of a
  * shorter chunk, and return foreign memory. Enlarges *buffer_nbytes to the
- * largest chunk of any dataset that may be the one. Uncompressed data is never
+ * largest chunk of any dataset that may be the one. Where HDF5 does not tell,
+ * as in MPI programs, enlarges it to the size of HDF5's buffer: in a collective
+ * call that has space for a chunk of the dataset. Uncompressed data is never
  * refused, because HDF5 copies such a dataset without opening it. */
 static bool
 is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
                size_t cd_nelmts, const unsigned *cd_values,
-               uint64_t chunk_nbytes, uint64_t *expected_nbytes,
-               uint64_t *buffer_nbytes, bool *may_be_written_ret)
+               uint64_t chunk_nbytes, uint64_t buf_nbytes,
+               uint64_t *expected_nbytes, uint64_t *buffer_nbytes,
+               bool *may_be_written_ret)
 {
     uint64_t largest_nbytes;
     const bool words_agree = *expected_nbytes == chunk_nbytes;
@@ -499,6 +502,8 @@ is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
         terp_opened_find(&call->host, words_agree, cd_nelmts, cd_values,
                          chunk_nbytes, &largest_nbytes, may_be_written_ret);
 
+    if (opened == TERP_OPENED_UNKNOWN && buf_nbytes > largest_nbytes)
+        largest_nbytes = buf_nbytes;
     if (largest_nbytes > *buffer_nbytes)
         *buffer_nbytes = largest_nbytes;
     if (opened != TERP_OPENED_OTHER ||
@@ -555,8 +560,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK &&
         (!may_announce(&coded.chunk, expected_nbytes, nbytes) ||
          !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values,
-                         coded.chunk_nbytes, &expected_nbytes, &buffer_nbytes,
-                         &may_be_written))) {
+                         coded.chunk_nbytes, *buf_size, &expected_nbytes,
+                         &buffer_nbytes, &may_be_written))) {
         REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",

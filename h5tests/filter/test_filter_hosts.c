@@ -154,6 +154,38 @@ read_constant(const struct terp_chunk *chunk)
     return got;
 }
 
+/* In a collective read HDF5's buffer has space for a chunk of the dataset, and
+ * HDF5 reads all of it, even if the file lies about the chunk's size. */
+static void
+buffer_stays_as_large_where_hosts_do_not_tell_their_datasets(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const size_t nbytes = i == 0 ? 8 * 8 * 8 * 4 : 100 * 8;
+        size_t buf_size;
+        host_reset(hosts[i]);
+        assert_true(hosts[i]->set_local(filter) >= 0);
+        void *buf = buffer_new(hosts[i], nbytes, &buf_size);
+        size_t stored = hosts[i]->filter(filter, 0, nbytes, &buf_size, &buf);
+        assert_true(stored > 0);
+        const size_t large_nbytes = 8 * nbytes;
+        unsigned char *large = hosts[i]->allocate(large_nbytes);
+        assert_non_null(large);
+        memset(large, 0xAA, large_nbytes);
+        memcpy(large, buf, stored);
+        free(buf);
+        buf = large;
+        buf_size = large_nbytes;
+        assert_int_equal(
+            hosts[i]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            nbytes);
+        assert_true(buf_size >= large_nbytes);
+        for (size_t j = nbytes; j < large_nbytes; j++)
+            assert_int_equal(((unsigned char *)buf)[j], 0);
+        free(buf);
+    }
+}
+
 /* The chunk size in a dataset's cd_values limits what streams may announce. */
 static void
 announced_size_is_checked_where_words_tell_it(void **state)
@@ -516,6 +548,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_host_is_asked_for_its_own_dataset),
         cmocka_unit_test(buffers_belong_to_the_host_that_calls),
+        cmocka_unit_test(
+            buffer_stays_as_large_where_hosts_do_not_tell_their_datasets),
         cmocka_unit_test(errors_go_to_the_host_that_calls),
         cmocka_unit_test(announced_size_is_checked_where_words_tell_it),
         cmocka_unit_test(missing_value_is_told),
