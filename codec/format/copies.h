@@ -6,11 +6,6 @@
 
 TERP_C_BEGIN
 
-struct terp_copies {
-    unsigned dims; /* a bit mask, bit 0 the fastest */
-    struct terp_part values;
-};
-
 /* The extent of dimension d; 0 is the fastest. */
 static inline uint64_t
 terp_extent_of(const struct terp_chunk *chunk, int d)
@@ -26,11 +21,5 @@ terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims);
  * each with more than one point, and the chunk is not a stack. */
 bool
 terp_copies_are_valid(const struct terp_chunk *chunk, unsigned dims);
-
-/* Reads the body up to the body of its inner stream. Errors:
- * TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
-enum terp_status
-terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_copies *ret);
 
 TERP_C_END

@@ -154,54 +154,6 @@ terp_held_read(struct terp_held *held, const uint8_t *seen,
 
 /* ---- whole bodies ---- */
 
-/* Reads the heads of all inner streams of a body. */
-static enum terp_status
-read_all(struct terp_held *held, const uint8_t *body, uint64_t body_nbytes,
-         struct terp_part *parts_ret)
-{
-    enum terp_status st = TERP_OK;
-
-    for (int i = 0; st == TERP_OK && i < held->nparts; i++) {
-        uint64_t nbytes = 0;
-        st = terp_held_read(held, body, body_nbytes, &parts_ret[i], &nbytes);
-        body += nbytes;
-        body_nbytes -= nbytes;
-    }
-    return st;
-}
-
-enum terp_status
-terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_copies *ret)
-{
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .version = TERP_FORMAT_VERSION,
-                                     .coding = TERP_CODING_COPIES};
-    struct terp_held held;
-
-    terp_held_begin(&frame, &held);
-    const enum terp_status st =
-        read_all(&held, body, body_nbytes, &ret->values);
-    ret->dims = held.dims;
-    return st;
-}
-
-enum terp_status
-terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
-                     uint64_t body_nbytes, struct terp_references *ret)
-{
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .version = TERP_FORMAT_VERSION,
-                                     .coding = TERP_CODING_REFERENCES};
-    struct terp_held held;
-
-    terp_held_begin(&frame, &held);
-    const enum terp_status st = read_all(&held, body, body_nbytes, ret->part);
-    ret->marker = held.marker;
-    ret->nreferences = held.nreferences;
-    return st;
-}
-
 enum terp_status
 terp_parts_read(const struct terp_chunk *chunk, int version,
                 const uint8_t *body, uint64_t body_nbytes, double *bound_ret,
@@ -210,9 +162,15 @@ terp_parts_read(const struct terp_chunk *chunk, int version,
     const struct terp_frame frame = {
         .chunk = *chunk, .version = version, .coding = TERP_CODING_PARTS};
     struct terp_held held;
+    enum terp_status st = TERP_OK;
 
     terp_held_begin(&frame, &held);
-    const enum terp_status st = read_all(&held, body, body_nbytes, parts_ret);
+    for (int i = 0; st == TERP_OK && i < held.nparts; i++) {
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &parts_ret[i], &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
+    }
     *bound_ret = held.bound;
     return st;
 }

@@ -16,12 +16,6 @@ enum terp_references_part {
     TERP_REFERENCES_NPARTS
 };
 
-struct terp_references {
-    uint64_t marker; /* bits that no value of the chunk has */
-    uint64_t nreferences;
-    struct terp_part part[TERP_REFERENCES_NPARTS];
-};
-
 /* ---- values ---- */
 
 static inline TERP_HOST_DEVICE uint64_t
@@ -66,17 +60,9 @@ terp_reference_difference(bool is_float, int value_nbytes, uint64_t value,
                (8 * value_nbytes - 1);
 }
 
-/* ---- streams ---- */
-
 /* The chunk of an inner stream. It is little-endian. */
 struct terp_chunk
 terp_references_chunk(const struct terp_chunk *chunk,
                       enum terp_references_part part, uint64_t nreferences);
-
-/* Reads the body without the bodies of its inner streams. Errors:
- * TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
-enum terp_status
-terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
-                     uint64_t body_nbytes, struct terp_references *ret);
 
 TERP_C_END

@@ -166,19 +166,6 @@ terp_floor_slope(double joint)
 
 /* ---- logarithms to values ---- */
 
-/* The range of the exponents k of finite values that are not tiny. */
-static inline TERP_HOST_DEVICE int
-terp_pointwise_min_exponent(int value_nbytes)
-{
-    return value_nbytes == 4 ? -125 : -1021;
-}
-
-static inline TERP_HOST_DEVICE int
-terp_pointwise_max_exponent(int value_nbytes)
-{
-    return value_nbytes == 4 ? 128 : 1024;
-}
-
 /* Limits y to `low` .. `high`; NaN gives `low`. */
 TERP_INLINE float
 terp_clamp_f32(float y, float low, float high)

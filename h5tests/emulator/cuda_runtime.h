@@ -65,13 +65,6 @@ enum cudaFuncAttribute {
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
 
-enum cudaMemoryType {
-    cudaMemoryTypeUnregistered,
-    cudaMemoryTypeHost,
-    cudaMemoryTypeDevice,
-    cudaMemoryTypeManaged
-};
-
 enum cudaStreamCaptureMode {
     cudaStreamCaptureModeGlobal,
     cudaStreamCaptureModeThreadLocal,
@@ -98,10 +91,7 @@ enum cudaGraphDependencyType {
 #define cudaEnableDefault 0U
 #define cudaGraphKernelNodePortProgrammatic 1
 #define cudaStreamNonBlocking 1U
-#define cudaEventBlockingSync 1U
 #define cudaEventDisableTiming 2U
-#define cudaHostAllocDefault 0U
-#define cudaHostAllocPortable 1U
 #define cudaHostRegisterPortable 1U
 
 struct emulator_stream;
@@ -143,12 +133,6 @@ struct cudaDeviceProp {
     int pciDomainID, pciBusID, pciDeviceID;
 };
 
-struct cudaPointerAttributes {
-    cudaMemoryType type;
-    int device;
-    void *devicePointer, *hostPointer;
-};
-
 /* As in CUDA, also for C, and exported by shared libraries that contain the
  * emulator. */
 #pragma GCC visibility push(default)
@@ -181,10 +165,6 @@ cudaError_t
 cudaGetDriverEntryPointByVersion(const char *name, void **function_ret,
                                  unsigned version, unsigned long long flags,
                                  cudaDriverEntryPointQueryResult *result_ret);
-cudaError_t
-cudaDriverGetVersion(int *version_ret);
-cudaError_t
-cudaRuntimeGetVersion(int *version_ret);
 
 cudaError_t
 cudaMalloc(void **at_ret, size_t nbytes);
@@ -193,8 +173,6 @@ cudaFree(void *at);
 cudaError_t
 cudaMallocHost(void **at_ret, size_t nbytes);
 cudaError_t
-cudaHostAlloc(void **at_ret, size_t nbytes, unsigned flags);
-cudaError_t
 cudaFreeHost(void *at);
 cudaError_t
 cudaHostRegister(void *at, size_t nbytes, unsigned flags);
@@ -202,8 +180,6 @@ cudaError_t
 cudaHostUnregister(void *at);
 cudaError_t
 cudaMemGetInfo(size_t *free_ret, size_t *total_ret);
-cudaError_t
-cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *at);
 cudaError_t
 cudaMemcpy(void *dst, const void *src, size_t nbytes, cudaMemcpyKind kind);
 cudaError_t
@@ -231,8 +207,6 @@ cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *event_ret, unsigned flags);
 cudaError_t
 cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
-cudaError_t
-cudaEventQuery(cudaEvent_t event);
 cudaError_t
 cudaEventSynchronize(cudaEvent_t event);
 cudaError_t

@@ -18,7 +18,6 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__ static
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)

@@ -280,11 +280,6 @@ __threadfence_system(void)
 {
 }
 
-inline void
-__threadfence_block(void)
-{
-}
-
 /* Bit functions. */
 
 inline int
@@ -330,12 +325,6 @@ __brevll(unsigned long long x)
     for (int i = 0; i < 64; i++)
         reversed |= (x >> i & 1) << (63 - i);
     return reversed;
-}
-
-inline unsigned
-__brev(unsigned x)
-{
-    return (unsigned)(__brevll(x) >> 32);
 }
 
 /* Byte i of the result is the byte of (high, low) that nibble i selects, or
@@ -385,28 +374,10 @@ __float_as_uint(float x)
     return emulator_bits<unsigned>(x);
 }
 
-inline int
-__float_as_int(float x)
-{
-    return emulator_bits<int>(x);
-}
-
 inline float
 __uint_as_float(unsigned x)
 {
     return emulator_bits<float>(x);
-}
-
-inline float
-__int_as_float(int x)
-{
-    return emulator_bits<float>(x);
-}
-
-inline long long
-__double_as_longlong(double x)
-{
-    return emulator_bits<long long>(x);
 }
 
 inline double

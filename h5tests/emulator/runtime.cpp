@@ -19,7 +19,6 @@
 
 /* A context. It owns all that a thread makes while it is current. */
 struct emulator_context {
-    bool is_primary;
     bool is_active; /* primary context: used or retained */
     unsigned flags;
 };
@@ -73,7 +72,7 @@ std::map<uintptr_t, emulator_context *> registered; /* memory of the host */
 std::map<const void *, int> shared_limits;
 std::map<const void *, emulator_bind *> kernels;
 std::set<emulator_stream *> streams;
-emulator_context primary = {true, false, 0};
+emulator_context primary = {false, 0};
 size_t device_nbytes, device_limit_nbytes = DEVICE_NBYTES;
 unsigned long long nallocations;
 int64_t nlive;
@@ -555,18 +554,6 @@ cudaDeviceSynchronize(void)
 }
 
 cudaError_t
-cudaDriverGetVersion(int *version_ret)
-{
-    return call([=] { return *version_ret = CUDART_VERSION, cudaSuccess; });
-}
-
-cudaError_t
-cudaRuntimeGetVersion(int *version_ret)
-{
-    return call([=] { return *version_ret = CUDART_VERSION, cudaSuccess; });
-}
-
-cudaError_t
 cudaMalloc(void **at_ret, size_t nbytes)
 {
     return call([=] { return allocate(at_ret, nbytes, true); });
@@ -576,12 +563,6 @@ cudaError_t
 cudaMallocHost(void **at_ret, size_t nbytes)
 {
     return call([=] { return allocate(at_ret, nbytes, false); });
-}
-
-cudaError_t
-cudaHostAlloc(void **at_ret, size_t nbytes, unsigned)
-{
-    return cudaMallocHost(at_ret, nbytes);
 }
 
 cudaError_t
@@ -627,23 +608,6 @@ cudaMemGetInfo(size_t *free_ret, size_t *total_ret)
         std::lock_guard<std::mutex> guard(lock);
         *total_ret = DEVICE_NBYTES;
         *free_ret = DEVICE_NBYTES - device_nbytes;
-        return cudaSuccess;
-    });
-}
-
-cudaError_t
-cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *at)
-{
-    return call([=] {
-        std::lock_guard<std::mutex> guard(lock);
-        const allocation *found = find_allocation(at, 1);
-        void *there = const_cast<void *>(at);
-        if (found == nullptr)
-            *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, there};
-        else if (found->is_device)
-            *attributes = {cudaMemoryTypeDevice, 0, there, nullptr};
-        else
-            *attributes = {cudaMemoryTypeHost, 0, there, there};
         return cudaSuccess;
     });
 }
@@ -795,12 +759,6 @@ cudaEventRecord(cudaEvent_t event, cudaStream_t at)
         event->time = std::chrono::steady_clock::now();
         return cudaSuccess;
     });
-}
-
-cudaError_t
-cudaEventQuery(cudaEvent_t)
-{
-    return call(nothing);
 }
 
 cudaError_t
@@ -964,7 +922,7 @@ CUresult
 cuCtxCreate(CUcontext *context_ret, void *, unsigned, CUdevice)
 {
     return call_driver([=] {
-        stack.push_back(new emulator_context{false, true, 0});
+        stack.push_back(new emulator_context{true, 0});
         *context_ret = stack.back();
         count_live(1);
         return cudaSuccess;

@@ -162,8 +162,6 @@ take_request(void **req)
     free_object(request);
 }
 
-#define ALL_OF(...) __VA_ARGS__
-
 /* (callback, name below, arguments, their words below): calls it once with
  * success and once with a failure. The object is `on`. */
 #define CHECK_PASS(callback, name, arguments, ...)              \
