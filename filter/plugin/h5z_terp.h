@@ -270,27 +270,26 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
                          cd_values);
 }
 
+/* For the functions below: H5Pset_terp with a bound, a floor, and 0 in every
+ * other field. */
+static inline herr_t
+H5Z_terp_set_bound(hid_t dcpl, unsigned mode, double bound, double floor)
+{
+    struct H5Z_terp_config config;
+
+    memset(&config, 0, sizeof config);
+    config.bound_mode = mode;
+    config.bound = bound;
+    config.floor = floor;
+    config.flags = H5Z_FLAG_MANDATORY;
+    return H5Pset_terp(dcpl, &config);
+}
+
 /* |x - x'| <= bound. Mandatory; terp chooses everything else. */
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,
-                                           bound,
-                                           0,
-                                           0,
-                                           H5Z_FLAG_MANDATORY,
-                                           0,
-                                           {0},
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0};
-    return H5Pset_terp(dcpl, &config);
+    return H5Z_terp_set_bound(dcpl, H5Z_TERP_ABSOLUTE, bound, 0);
 }
 
 /* Lossless. Mandatory; terp chooses everything else. */
@@ -305,23 +304,7 @@ H5Pset_terp_lossless(hid_t dcpl)
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,
-                                           bound,
-                                           0,
-                                           0,
-                                           H5Z_FLAG_MANDATORY,
-                                           0,
-                                           {0},
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0};
-    return H5Pset_terp(dcpl, &config);
+    return H5Z_terp_set_bound(dcpl, H5Z_TERP_RELATIVE, bound, 0);
 }
 
 /* |x - x'| <= max(floor, bound * |x|). Zeros and signs of values within the
@@ -329,23 +312,7 @@ H5Pset_terp_rel(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_POINTWISE,
-                                           bound,
-                                           0,
-                                           0,
-                                           H5Z_FLAG_MANDATORY,
-                                           0,
-                                           {0},
-                                           0,
-                                           floor,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0};
-    return H5Pset_terp(dcpl, &config);
+    return H5Z_terp_set_bound(dcpl, H5Z_TERP_POINTWISE, bound, floor);
 }
 
 /* |x - x'| <= bound * |x|, so zeros and signs stay. Mandatory; terp chooses
@@ -361,23 +328,7 @@ H5Pset_terp_pwr(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_psnr(hid_t dcpl, double psnr)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_PSNR,
-                                           psnr,
-                                           0,
-                                           0,
-                                           H5Z_FLAG_MANDATORY,
-                                           0,
-                                           {0},
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           0};
-    return H5Pset_terp(dcpl, &config);
+    return H5Z_terp_set_bound(dcpl, H5Z_TERP_PSNR, psnr, 0);
 }
 
 /* Keeps 1 to 15 significant decimal digits of each value: H5Pset_terp_pwr with
