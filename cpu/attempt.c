@@ -61,7 +61,7 @@ find_nbits_below(struct cpu_encoder *enc)
     p->stages->code_widths(p->values, &enc->body.layout, &enc->survey.fills,
                            1 / step, enc->survey.exact.nzeros,
                            &enc->attempt.widths);
-    return terp_nbits_below_of_forms(
+    return terp_nbits_below_of_interpolants(
         &enc->attempt.widths,
         terp_below_max_nbits(p->stages->value_nbytes, enc->attempt.predictor),
         enc->survey.escape_nbytes);

@@ -2363,9 +2363,10 @@ find_neighbours(const struct stream *s, uint64_t p, const struct line *line,
     return result;
 }
 
-/* The form of the prediction along a line: a row of the table in "Spline". */
+/* The stencil of the prediction along a line: a row of the table in "Spline".
+ */
 static uint64_t
-form_of(const struct line *line, uint64_t spline)
+stencil_of(const struct line *line, uint64_t spline)
 {
     const bool has_a = line->i > 0;
     if (!has_point_above(line))
@@ -2385,9 +2386,9 @@ form_of(const struct line *line, uint64_t spline)
 }
 
 static int
-order_of(uint64_t form)
+order_of(uint64_t stencil)
 {
-    switch (form) {
+    switch (stencil) {
     case COPY:
         return 0;
     case EXTRAPOLATE:
@@ -2401,16 +2402,16 @@ order_of(uint64_t form)
     }
 }
 
-/* The prediction of a form. */
+/* The prediction of a stencil. */
 static double
-interpolate(const struct stream *s, const struct line *line, uint64_t form,
+interpolate(const struct stream *s, const struct line *line, uint64_t stencil,
             const struct neighbours *at)
 {
     const double a = at->a, b = at->b, c = at->c, d = at->d;
     const double bc = fl(s, b + c), ad = fl(s, a + d);
     const double yu = fl(s, at->y + at->u), zv = fl(s, at->z + at->v);
     double inner, outer;
-    switch (form) {
+    switch (stencil) {
     case COPY:
         return b;
     case EXTRAPOLATE:
@@ -2478,12 +2479,12 @@ average(const struct stream *s, uint64_t p, const struct line *lines, int n,
     double sum = 0;
     int count = 0, highest = -1;
     for (int k = 0; k < n; k++) {
-        const uint64_t form = form_of(&lines[k], spline);
-        const int order = order_of(form);
+        const uint64_t stencil = stencil_of(&lines[k], spline);
+        const int order = order_of(stencil);
         if (order < highest)
             continue;
         const struct neighbours at = find_neighbours(s, p, &lines[k], 1);
-        const double prediction = interpolate(s, &lines[k], form, &at);
+        const double prediction = interpolate(s, &lines[k], stencil, &at);
         if (order > highest) {
             highest = order;
             sum = prediction;
@@ -2514,8 +2515,8 @@ predict(const struct stream *s, uint64_t p, uint64_t level)
     const struct line *fastest = &lines[n - 1];
     if (is_blended && blends_all && plan->spline == LONG) {
         const struct neighbours at = find_neighbours(s, p, lines, n);
-        const uint64_t form = form_of(fastest, LONG);
-        return fl(s, interpolate(s, fastest, form, &at) +
+        const uint64_t stencil = stencil_of(fastest, LONG);
+        return fl(s, interpolate(s, fastest, stencil, &at) +
                          boolean_sum(s, p, lines, n - 1));
     }
     if (is_blended && has_point_above(fastest)) {

@@ -33,7 +33,7 @@ TERP_INLINE void
 sample_code_widths(const T *values, const TERP_WORD *fills,
                    const struct terp_layout *layout, uint64_t at,
                    double inverse_step, int nzeros,
-                   int width_ret[TERP_LOW_BITS_NFORMS])
+                   int width_ret[TERP_LOW_BITS_NINTERPOLANTS])
 {
     const bool exists = at < layout->nvalues;
     const double v = fourth_or_nan(values, fills, exists, at);
@@ -43,7 +43,7 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
     const double inverse = ulps < inverse_step ? ulps : inverse_step;
     uint64_t stride = 1;
 
-    for (int i = 0; i < TERP_LOW_BITS_NFORMS; i++)
+    for (int i = 0; i < TERP_LOW_BITS_NINTERPOLANTS; i++)
         width_ret[i] = -1;
     for (int d = 0; exists && d < TERP_NDIMS; d++) {
         const uint64_t extent = layout->dims[d], x = at / stride % extent;

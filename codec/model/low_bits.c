@@ -66,21 +66,22 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most,
 }
 
 int
-terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
-                          unsigned escape_nbytes)
+terp_nbits_below_of_interpolants(const struct terp_code_widths *widths,
+                                 int most, unsigned escape_nbytes)
 {
     uint32_t best_sum = 0, best_n = 0;
     int best = 0;
 
-    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
+    for (int interpolant = 0; interpolant < TERP_LOW_BITS_NINTERPOLANTS;
+         interpolant++) {
         uint32_t sum = 0, n = 0;
         for (int i = 0; i < TERP_LOW_BITS_NVALUES; i++) {
-            const int width = widths->at[form][i];
+            const int width = widths->at[interpolant][i];
             sum += (uint32_t)(width < 0 ? 0 : width);
             n += width < 0 ? 0 : 1;
         }
         if (terp_has_fewer_bits(sum, n, best_sum, best_n)) {
-            best = form;
+            best = interpolant;
             best_sum = sum;
             best_n = n;
         }

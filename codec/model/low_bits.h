@@ -49,7 +49,7 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 #define TERP_LOW_BITS_RUN_NVALUES 8
 #define TERP_LOW_BITS_NRUNS 64
 #define TERP_LOW_BITS_NVALUES (TERP_LOW_BITS_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
-#define TERP_LOW_BITS_NFORMS (2 * TERP_NDIMS)
+#define TERP_LOW_BITS_NINTERPOLANTS (2 * TERP_NDIMS)
 #define TERP_DIFFERENCES_NRUNS 256
 #define TERP_DIFFERENCES_NVALUES \
     (TERP_DIFFERENCES_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
@@ -116,7 +116,7 @@ terp_common_bits_sample_at(uint64_t nvalues, uint64_t i)
 /* Widths of the codes of the values of all runs, under each interpolation; -1
  * if the interpolation does not exist. */
 struct terp_code_widths {
-    int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
+    int8_t at[TERP_LOW_BITS_NINTERPOLANTS][TERP_LOW_BITS_NVALUES];
 };
 
 /* How many of the bits below a symbol are low bits; the others are a tail. */
@@ -223,8 +223,8 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most,
 /* Calls terp_nbits_below for the interpolation whose codes have the fewest bits
  * on average. */
 int
-terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
-                          unsigned escape_nbytes);
+terp_nbits_below_of_interpolants(const struct terp_code_widths *widths,
+                                 int most, unsigned escape_nbytes);
 
 TERP_C_END
 

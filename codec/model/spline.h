@@ -3,7 +3,7 @@
  * reassociate it.
  *
  * A point is predicted along one dimension from the four lattice points around
- * it: a, b below and c, d above; b and c are the nearest. The forms are the
+ * it: a, b below and c, d above; b and c are the nearest. The stencils are the
  * splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al., 2025), reduced
  * at borders. Long splines use two or four more points: z and y below a, y the
  * nearer, and u and v above d. */
@@ -21,62 +21,62 @@ enum terp_spline {
 };
 #define TERP_NSPLINES 5
 
-/* The forms that a point's neighbours allow, in ascending order: a form of
- * higher order is preferred (terp_form_order). */
-enum terp_form {
-    TERP_FORM_COPY,        /* b */
-    TERP_FORM_EXTRAPOLATE, /* a, b */
-    TERP_FORM_LINEAR,      /* b, c */
-    TERP_FORM_QUAD_BELOW,  /* a, b, c */
-    TERP_FORM_QUAD_ABOVE,  /* b, c, d */
-    TERP_FORM_CUBIC,       /* a, b, c, d */
-    TERP_FORM_NATURAL,     /* a, b, c, d */
-    TERP_FORM_SIX,         /* y, a, b, c, d, u */
-    TERP_FORM_EIGHT,       /* z, y, a, b, c, d, u, v */
-    TERP_FORM_MEAN         /* as EIGHT */
+/* The stencils that a point's neighbours allow, in ascending order: a stencil
+ * of higher order is preferred (terp_stencil_order). */
+enum terp_stencil {
+    TERP_STENCIL_COPY,        /* b */
+    TERP_STENCIL_EXTRAPOLATE, /* a, b */
+    TERP_STENCIL_LINEAR,      /* b, c */
+    TERP_STENCIL_QUAD_BELOW,  /* a, b, c */
+    TERP_STENCIL_QUAD_ABOVE,  /* b, c, d */
+    TERP_STENCIL_CUBIC,       /* a, b, c, d */
+    TERP_STENCIL_NATURAL,     /* a, b, c, d */
+    TERP_STENCIL_SIX,         /* y, a, b, c, d, u */
+    TERP_STENCIL_EIGHT,       /* z, y, a, b, c, d, u, v */
+    TERP_STENCIL_MEAN         /* as EIGHT */
 };
 
-/* When several dimensions predict a point, only the forms of the highest order
- * count; they are averaged. */
+/* When several dimensions predict a point, only the stencils of the highest
+ * order count; they are averaged. */
 static inline TERP_HOST_DEVICE int
-terp_form_order(enum terp_form form)
+terp_stencil_order(enum terp_stencil stencil)
 {
-    return form <= TERP_FORM_QUAD_BELOW   ? (int)form
-           : form == TERP_FORM_QUAD_ABOVE ? 3
-                                          : 4;
+    return stencil <= TERP_STENCIL_QUAD_BELOW   ? (int)stencil
+           : stencil == TERP_STENCIL_QUAD_ABOVE ? 3
+                                                : 4;
 }
 
-/* Whether a form reads a neighbour. A neighbour that it does not read may not
- * exist. */
+/* Whether a stencil reads a neighbour. A neighbour that it does not read may
+ * not exist. */
 static inline TERP_HOST_DEVICE bool
-terp_form_has_a(int form)
+terp_stencil_has_a(int stencil)
 {
-    return form != TERP_FORM_COPY && form != TERP_FORM_LINEAR &&
-           form != TERP_FORM_QUAD_ABOVE;
-}
-
-static inline TERP_HOST_DEVICE bool
-terp_form_has_c(int form)
-{
-    return form >= TERP_FORM_LINEAR;
+    return stencil != TERP_STENCIL_COPY && stencil != TERP_STENCIL_LINEAR &&
+           stencil != TERP_STENCIL_QUAD_ABOVE;
 }
 
 static inline TERP_HOST_DEVICE bool
-terp_form_has_d(int form)
+terp_stencil_has_c(int stencil)
 {
-    return form >= TERP_FORM_QUAD_ABOVE;
+    return stencil >= TERP_STENCIL_LINEAR;
 }
 
-/* Whether a form reads the even point `nabove` above b. */
 static inline TERP_HOST_DEVICE bool
-terp_form_has(int form, int nabove)
+terp_stencil_has_d(int stencil)
 {
-    return nabove == -1                  ? terp_form_has_a(form)
+    return stencil >= TERP_STENCIL_QUAD_ABOVE;
+}
+
+/* Whether a stencil reads the even point `nabove` above b. */
+static inline TERP_HOST_DEVICE bool
+terp_stencil_has(int stencil, int nabove)
+{
+    return nabove == -1                  ? terp_stencil_has_a(stencil)
            : nabove == 0                 ? true
-           : nabove == 1                 ? terp_form_has_c(form)
-           : nabove == 2                 ? terp_form_has_d(form)
-           : nabove == -2 || nabove == 3 ? form >= TERP_FORM_SIX
-                                         : form >= TERP_FORM_EIGHT;
+           : nabove == 1                 ? terp_stencil_has_c(stencil)
+           : nabove == 2                 ? terp_stencil_has_d(stencil)
+           : nabove == -2 || nabove == 3 ? stencil >= TERP_STENCIL_SIX
+                                         : stencil >= TERP_STENCIL_EIGHT;
 }
 
 /* Whether a spline reads more than four points. Such splines are for large
@@ -87,43 +87,44 @@ terp_spline_is_far(int spline)
     return spline >= TERP_SPLINE_LONG;
 }
 
-/* The mean's form where a long spline has this form. */
-static inline TERP_HOST_DEVICE enum terp_form
-terp_mean_form(enum terp_form form)
+/* The mean's stencil where a long spline has this stencil. */
+static inline TERP_HOST_DEVICE enum terp_stencil
+terp_mean_stencil(enum terp_stencil stencil)
 {
-    return form == TERP_FORM_EIGHT   ? TERP_FORM_MEAN
-           : form > TERP_FORM_LINEAR ? TERP_FORM_LINEAR
-                                     : form;
+    return stencil == TERP_STENCIL_EIGHT   ? TERP_STENCIL_MEAN
+           : stencil > TERP_STENCIL_LINEAR ? TERP_STENCIL_LINEAR
+                                           : stencil;
 }
 
-/* terp_form_at for all splines except the mean. */
-static inline TERP_HOST_DEVICE enum terp_form
-terp_form_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
+/* terp_stencil_at for all splines except the mean. */
+static inline TERP_HOST_DEVICE enum terp_stencil
+terp_stencil_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
     if (i + 1 >= neven)
-        return i >= 1 ? TERP_FORM_EXTRAPOLATE : TERP_FORM_COPY;
+        return i >= 1 ? TERP_STENCIL_EXTRAPOLATE : TERP_STENCIL_COPY;
     if (spline == TERP_SPLINE_LINEAR)
-        return TERP_FORM_LINEAR;
+        return TERP_STENCIL_LINEAR;
     if (i >= 1 && i + 2 < neven) {
         if (spline == TERP_SPLINE_NATURAL)
-            return TERP_FORM_NATURAL;
+            return TERP_STENCIL_NATURAL;
         return spline == TERP_SPLINE_CUBIC || i < 2 || i + 3 >= neven
-                   ? TERP_FORM_CUBIC
-               : i < 3 || i + 4 >= neven ? TERP_FORM_SIX
-                                         : TERP_FORM_EIGHT;
+                   ? TERP_STENCIL_CUBIC
+               : i < 3 || i + 4 >= neven ? TERP_STENCIL_SIX
+                                         : TERP_STENCIL_EIGHT;
     }
-    return i >= 1          ? TERP_FORM_QUAD_BELOW
-           : i + 2 < neven ? TERP_FORM_QUAD_ABOVE
-                           : TERP_FORM_LINEAR;
+    return i >= 1          ? TERP_STENCIL_QUAD_BELOW
+           : i + 2 < neven ? TERP_STENCIL_QUAD_ABOVE
+                           : TERP_STENCIL_LINEAR;
 }
 
-/* The form of the odd point between the even points i and i + 1 of `neven`. */
-static inline TERP_HOST_DEVICE enum terp_form
-terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
+/* The stencil of the odd point between the even points i and i + 1 of `neven`.
+ */
+static inline TERP_HOST_DEVICE enum terp_stencil
+terp_stencil_at(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
-    return spline == TERP_SPLINE_MEAN
-               ? terp_mean_form(terp_form_of_other(TERP_SPLINE_LONG, i, neven))
-               : terp_form_of_other(spline, i, neven);
+    return spline == TERP_SPLINE_MEAN ? terp_mean_stencil(terp_stencil_of_other(
+                                            TERP_SPLINE_LONG, i, neven))
+                                      : terp_stencil_of_other(spline, i, neven);
 }
 
 /* The dimensions that predict a class whose coordinates are odd in `odd`: those

@@ -167,7 +167,7 @@ code_widths(const void *src, const struct terp_layout *layout,
             struct terp_code_widths *widths_ret)
 {
     WORD fill[TERP_NFILLS];
-    int width[TERP_LOW_BITS_NFORMS];
+    int width[TERP_LOW_BITS_NINTERPOLANTS];
 
     fill_words_of(fills, fill);
     for (uint64_t i = 0; i < TERP_LOW_BITS_NVALUES; i++) {
@@ -175,8 +175,8 @@ code_widths(const void *src, const struct terp_layout *layout,
             (const T *)src, fill, layout,
             terp_low_bits_sample_at(layout->nvalues, TERP_LOW_BITS_NRUNS, i),
             inverse_step, nzeros, width);
-        for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
-            widths_ret->at[form][i] = (int8_t)width[form];
+        for (int k = 0; k < TERP_LOW_BITS_NINTERPOLANTS; k++)
+            widths_ret->at[k][i] = (int8_t)width[k];
     }
 }
 
@@ -290,30 +290,30 @@ interleave(const void *even, const void *odd, uint64_t nlattice, void *lattice)
 /* The prediction of a point along one dimension. `b` is the even point below
  * it, and even points are `stride` apart. */
 TERP_INLINE T
-predict_point(enum terp_form form, const T *b, int64_t stride)
+predict_point(enum terp_stencil stencil, const T *b, int64_t stride)
 {
 #define AT(nabove) b[(nabove)*stride]
-    switch (form) {
-    case TERP_FORM_COPY:
+    switch (stencil) {
+    case TERP_STENCIL_COPY:
         return AT(0);
-    case TERP_FORM_EXTRAPOLATE:
+    case TERP_STENCIL_EXTRAPOLATE:
         return TERP_EXTRAPOLATE(AT(-1), AT(0));
-    case TERP_FORM_LINEAR:
+    case TERP_STENCIL_LINEAR:
         return TERP_LINEAR(AT(0), AT(1));
-    case TERP_FORM_QUAD_BELOW:
+    case TERP_STENCIL_QUAD_BELOW:
         return TERP_QUAD_BELOW(AT(-1), AT(0), AT(1));
-    case TERP_FORM_QUAD_ABOVE:
+    case TERP_STENCIL_QUAD_ABOVE:
         return TERP_QUAD_ABOVE(AT(0), AT(1), AT(2));
-    case TERP_FORM_CUBIC:
+    case TERP_STENCIL_CUBIC:
         return TERP_CUBIC(AT(-1), AT(0), AT(1), AT(2));
-    case TERP_FORM_NATURAL:
+    case TERP_STENCIL_NATURAL:
         return TERP_NATURAL(T, AT(-1), AT(0), AT(1), AT(2));
-    case TERP_FORM_SIX:
+    case TERP_STENCIL_SIX:
         return TERP_SIX(AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3));
-    case TERP_FORM_EIGHT:
+    case TERP_STENCIL_EIGHT:
         return TERP_EIGHT(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3),
                           AT(4));
-    case TERP_FORM_MEAN:
+    case TERP_STENCIL_MEAN:
         break;
     }
     return TERP_MEAN(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3), AT(4));
@@ -323,14 +323,15 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
 /* Predicts every step-th of `n` points; with `sums`, adds the predictions to
  * them. Multiplies the result by `share`. */
 TERP_INLINE void
-predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
-               uint64_t n, const T *restrict sums, T share, T *restrict pred)
+predict_points(enum terp_stencil stencil, const T *b, uint64_t stride,
+               uint64_t step, uint64_t n, const T *restrict sums, T share,
+               T *restrict pred)
 {
     const int64_t on = (int64_t)stride;
 
-    /* A copy of the loop for each form, as a constant that the compiler folds:
-     * CASE(TERP_FORM_LINEAR) is the loop whose predict_point() is TERP_LINEAR
-     * alone. */
+    /* A copy of the loop for each stencil, as a constant that the compiler
+     * folds: CASE(TERP_STENCIL_LINEAR) is the loop whose predict_point() is
+     * TERP_LINEAR alone. */
 #define CASE(constant)                                                      \
     case constant:                                                          \
         if (sums == NULL)                                                   \
@@ -341,32 +342,33 @@ predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
                 pred[i] =                                                   \
                     (sums[i] + predict_point(constant, b + i, on)) * share; \
         break
-    switch (form) {
-        CASE(TERP_FORM_COPY);
-        CASE(TERP_FORM_EXTRAPOLATE);
-        CASE(TERP_FORM_LINEAR);
-        CASE(TERP_FORM_QUAD_BELOW);
-        CASE(TERP_FORM_QUAD_ABOVE);
-        CASE(TERP_FORM_CUBIC);
-        CASE(TERP_FORM_NATURAL);
-        CASE(TERP_FORM_SIX);
-        CASE(TERP_FORM_EIGHT);
-        CASE(TERP_FORM_MEAN);
+    switch (stencil) {
+        CASE(TERP_STENCIL_COPY);
+        CASE(TERP_STENCIL_EXTRAPOLATE);
+        CASE(TERP_STENCIL_LINEAR);
+        CASE(TERP_STENCIL_QUAD_BELOW);
+        CASE(TERP_STENCIL_QUAD_ABOVE);
+        CASE(TERP_STENCIL_CUBIC);
+        CASE(TERP_STENCIL_NATURAL);
+        CASE(TERP_STENCIL_SIX);
+        CASE(TERP_STENCIL_EIGHT);
+        CASE(TERP_STENCIL_MEAN);
     }
 #undef CASE
 }
 
 static void
-predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
-              uint64_t n, const T *restrict sums, T share, T *restrict pred)
+predict_along(enum terp_stencil stencil, const T *b, uint64_t stride,
+              uint64_t step, uint64_t n, const T *restrict sums, T share,
+              T *restrict pred)
 {
     if (n == 1) {
-        const T along = predict_point(form, b, (int64_t)stride);
+        const T along = predict_point(stencil, b, (int64_t)stride);
         *pred = (sums == NULL ? along : *sums + along) * share;
     } else if (step == 1)
-        predict_points(form, b, stride, 1, n, sums, share, pred);
+        predict_points(stencil, b, stride, 1, n, sums, share, pred);
     else
-        predict_points(form, b, stride, step, n, sums, share, pred);
+        predict_points(stencil, b, stride, step, n, sums, share, pred);
 }
 
 /* The position of a run: the coordinates of its row, its brick at index
@@ -436,8 +438,8 @@ struct run {
     const T *row[TERP_NDIMS]; /* per dimension: even point below point x = 0 of
                                * the row */
     uint64_t stride[TERP_NDIMS];
-    enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
-    int order;                       /* highest order of these; -1: none */
+    enum terp_stencil stencil[TERP_NDIMS]; /* of dimensions above 0 */
+    int order; /* highest order of these; -1: none */
     /* Blending: the points around x = 0 that differ from it in one, two, and
      * three dimensions; face[0] NULL: no blending. */
     const T *face[6], *edge[12], *corner[8];
@@ -547,10 +549,11 @@ find_neighbours(const struct cpu_class *cls,
         find_neighbours_in(cls, position, cls->predicting, dim, 3, run->corner);
 }
 
-/* The end of the points, from x on, that have the form of point x. Away from
- * the row's ends all points share a form. */
+/* The end of the points, from x on, that have the stencil of point x. Away from
+ * the row's ends all points share a stencil. */
 static uint64_t
-end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
+end_of_stencil(enum terp_spline spline, uint64_t x, uint64_t end,
+               uint64_t neven)
 {
     const uint64_t nends = terp_spline_is_far((int)spline) ? 3 : 1;
 
@@ -559,7 +562,7 @@ end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 }
 
 /* Counts the rows, from one on and at most `most`, whose neighbours have the
- * same forms, and which are contiguous like their neighbours' rows. */
+ * same stencils, and which are contiguous like their neighbours' rows. */
 static uint64_t
 count_rows(const struct cpu_class *cls, const struct run_position *position,
            uint64_t most)
@@ -572,7 +575,7 @@ count_rows(const struct cpu_class *cls, const struct run_position *position,
     if (end <= y + 1)
         return 1;
     return (cls->predicting & 2
-                ? end_of_form(cls->spline, y, end, cls->source[2].extent[1])
+                ? end_of_stencil(cls->spline, y, end, cls->source[2].extent[1])
                 : end) -
            y;
 }
@@ -595,9 +598,9 @@ find_run(const struct cpu_class *cls, const struct run_position *position,
         if (d == 0)
             continue;
         run->stride[d] = cls->source[1u << d].stride[d];
-        run->form[d] = terp_form_at(cls->spline, position->at[d],
-                                    cls->source[1u << d].extent[d]);
-        int order = terp_form_order(run->form[d]);
+        run->stencil[d] = terp_stencil_at(cls->spline, position->at[d],
+                                          cls->source[1u << d].extent[d]);
+        int order = terp_stencil_order(run->stencil[d]);
         if (order > run->order)
             run->order = order;
     }
@@ -661,7 +664,7 @@ count_others(const struct cpu_class *cls, const struct run *run)
 
     for (int d = 1; d < TERP_NDIMS; d++)
         nothers += cls->predicting >> d & 1 &&
-                   terp_form_order(run->form[d]) == run->order;
+                   terp_stencil_order(run->stencil[d]) == run->order;
     return nothers;
 }
 
@@ -677,13 +680,14 @@ sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
 
     for (int d = TERP_NDIMS - 1; nleft > 0; d--) {
         if (!(cls->predicting >> d & 1) ||
-            terp_form_order(run->form[d]) != run->order)
+            terp_stencil_order(run->stencil[d]) != run->order)
             continue;
         T *to = sums;
         if (--nleft > 0)
             to = own[nleft % 2];
-        predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
-                      step, n, before, nleft > 0 ? (T)1 : share, to);
+        predict_along(run->stencil[d], run->row[d] + run->x + at,
+                      run->stride[d], step, n, before, nleft > 0 ? (T)1 : share,
+                      to);
         before = to;
     }
 }
@@ -696,30 +700,30 @@ struct line {
     const T *sums;
 };
 
-/* Predicts every step-th of `n` points of a run's rows, which have the form of
- * point x along dimension 0. */
+/* Predicts every step-th of `n` points of a run's rows, which have the stencil
+ * of point x along dimension 0. */
 static void
 add_line(const struct cpu_class *cls, const struct run *run,
          const struct line *line, uint64_t x, uint64_t step, uint64_t n,
          T *restrict pred)
 {
-    const enum terp_form form =
-        terp_form_at(cls->spline, x, cls->source[1].extent[0]);
-    const int above = terp_form_order(form) - line->order;
+    const enum terp_stencil stencil =
+        terp_stencil_at(cls->spline, x, cls->source[1].extent[0]);
+    const int above = terp_stencil_order(stencil) - line->order;
     const T share = TERP_SHARE(T, above > 0 ? 1 : line->nothers + (above == 0));
     const uint64_t at = x - run->x;
 
     if (above >= 0)
-        predict_along(form, line->b + at, 1, step, n,
+        predict_along(stencil, line->b + at, 1, step, n,
                       above > 0 ? NULL : line->sums + at, share, pred + at);
     else
         for (uint64_t i = at; i < at + n * step; i += step)
             pred[i] = line->sums[i] * share;
 }
 
-/* Predicts all points of a run. The form of points inside of a row is applied
- * to the whole run; then the points at the rows' ends, which have other forms,
- * are overwritten. */
+/* Predicts all points of a run. The stencil of points inside of a row is
+ * applied to the whole run; then the points at the rows' ends, which have other
+ * stencils, are overwritten. */
 static void
 add_line_to_rows(const struct cpu_class *cls, const struct run *run,
                  const struct line *line, T *pred)
@@ -728,8 +732,8 @@ add_line_to_rows(const struct cpu_class *cls, const struct run *run,
     uint64_t begin = run->x, stop = end; /* of the points inside */
 
     while (begin < end &&
-           (stop = end_of_form(cls->spline, begin, end,
-                               cls->source[1].extent[0])) == begin + 1)
+           (stop = end_of_stencil(cls->spline, begin, end,
+                                  cls->source[1].extent[0])) == begin + 1)
         begin++;
     if (begin < end)
         add_line(cls, run, line, begin, 1, run->n - run->row_n + (stop - begin),
@@ -817,17 +821,17 @@ blend_long(const struct cpu_class *cls, const struct run *run,
         add_line_to_rows(cls, run, &line, pred);
     } else {
         T(*missed)[CPU_LINE_NVALUES] = scratch->lines;
-        const enum terp_form form = run->form[first];
+        const enum terp_stencil stencil = run->stencil[first];
         const int64_t stride = (int64_t)run->stride[first];
         for (int i = 0; i < 8; i++) {
-            if (!terp_form_has((int)form, i - 3))
+            if (!terp_stencil_has((int)stencil, i - 3))
                 continue;
             const int64_t at = (int64_t)run->x + (i - 3) * stride;
             blend_rows(run->even, run->nothers, at, run->n, missed[i]);
             for (uint64_t j = 0; j < run->n; j++)
                 missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
         }
-        predict_along(form, missed[3], CPU_LINE_NVALUES, 1, run->n, NULL, 1,
+        predict_along(stencil, missed[3], CPU_LINE_NVALUES, 1, run->n, NULL, 1,
                       pred);
     }
     blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
@@ -1137,8 +1141,9 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
 
     for (int d = 1; d < TERP_NDIMS; d++)
         if (all >> d & 1)
-            predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
-                          run->n, NULL, 1, samples->pred[1u << d] + samples->n);
+            predict_along(run->stencil[d], run->row[d] + run->x, run->stride[d],
+                          1, run->n, NULL, 1,
+                          samples->pred[1u << d] + samples->n);
     if (all & 1) {
         const struct line line = {run->row[0] + run->x, -1, 0, NULL};
         add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
@@ -1149,11 +1154,11 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
         if ((dims & (dims - 1)) == 0)
             continue;
         for (int d = 1; d < TERP_NDIMS; d++) {
-            if (!(dims >> d & 1) || terp_form_order(run->form[d]) < order)
+            if (!(dims >> d & 1) || terp_stencil_order(run->stencil[d]) < order)
                 continue;
-            set = terp_form_order(run->form[d]) == order ? set : 0;
+            set = terp_stencil_order(run->stencil[d]) == order ? set : 0;
             set |= 1u << d;
-            order = terp_form_order(run->form[d]);
+            order = terp_stencil_order(run->stencil[d]);
         }
         if (!(dims & 1)) {
             average_set(samples, set, dims, samples->n, run->n);
@@ -1162,8 +1167,9 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
         const uint64_t end = run->x + run->n;
         for (uint64_t x = run->x, next; x < end; x = next) {
             const int above =
-                terp_form_order(terp_form_at(cls->spline, x, neven)) - order;
-            next = end_of_form(cls->spline, x, end, neven);
+                terp_stencil_order(terp_stencil_at(cls->spline, x, neven)) -
+                order;
+            next = end_of_stencil(cls->spline, x, end, neven);
             average_set(samples, above > 0 ? 1 : set | (above == 0), dims,
                         samples->n + (x - run->x), next - x);
         }

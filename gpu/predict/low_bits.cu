@@ -73,21 +73,22 @@ set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
 /* ---- interpolations ---- */
 
 struct found_widths {
-    unsigned sum[TERP_LOW_BITS_NFORMS], n[TERP_LOW_BITS_NFORMS];
+    unsigned sum[TERP_LOW_BITS_NINTERPOLANTS], n[TERP_LOW_BITS_NINTERPOLANTS];
     struct found_costs costs;
 };
 
 /* Returns the interpolation whose codes have the fewest bits. */
 static __device__ __forceinline__ int
-choose_form(const struct found_widths *s)
+choose_interpolant(const struct found_widths *s)
 {
     int best = 0;
 
-    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
-        if (terp_has_fewer_bits(s->sum[form], s->n[form],
-                                form == 0 ? 0 : s->sum[best],
-                                form == 0 ? 0 : s->n[best]))
-            best = form;
+    for (int interpolant = 0; interpolant < TERP_LOW_BITS_NINTERPOLANTS;
+         interpolant++)
+        if (terp_has_fewer_bits(s->sum[interpolant], s->n[interpolant],
+                                interpolant == 0 ? 0 : s->sum[best],
+                                interpolant == 0 ? 0 : s->n[best]))
+            best = interpolant;
     return best;
 }
 
@@ -102,7 +103,7 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     __shared__ struct common_bits s_common;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned lane = threadIdx.x % 32;
-    int width[TERP_LOW_BITS_NFORMS], own = -1;
+    int width[TERP_LOW_BITS_NINTERPOLANTS], own = -1;
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT ||
         !terp_may_be_wide(
@@ -119,19 +120,22 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
                            batch.nvalues, TERP_LOW_BITS_NRUNS, threadIdx.x),
                        1 / step, exact.nzeros, width);
 #pragma unroll
-    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
-        const unsigned sum = warp_sum((unsigned)max(width[form], 0));
-        const unsigned any = __ballot_sync(FULL_WARP_MASK, width[form] >= 0);
+    for (int interpolant = 0; interpolant < TERP_LOW_BITS_NINTERPOLANTS;
+         interpolant++) {
+        const unsigned sum = warp_sum((unsigned)max(width[interpolant], 0));
+        const unsigned any =
+            __ballot_sync(FULL_WARP_MASK, width[interpolant] >= 0);
         if (lane == 0) {
-            atomicAdd(&s.sum[form], sum);
-            atomicAdd(&s.n[form], (unsigned)__popc(any));
+            atomicAdd(&s.sum[interpolant], sum);
+            atomicAdd(&s.n[interpolant], (unsigned)__popc(any));
         }
     }
     __syncthreads();
-    const int best = choose_form(&s);
+    const int best = choose_interpolant(&s);
 #pragma unroll
-    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
-        own = form == best ? width[form] : own;
+    for (int interpolant = 0; interpolant < TERP_LOW_BITS_NINTERPOLANTS;
+         interpolant++)
+        own = interpolant == best ? width[interpolant] : own;
     if (threadIdx.x == 0)
         chunk.model.exact = exact;
     set_nbits_below<1>(batch, &own, &s.costs, &chunk);

@@ -135,7 +135,7 @@ may_march(const struct cuda_batch *batch, unsigned mask)
     return cuda_plans_may_have(batch->plans, batch->plans.marches, mask);
 }
 
-/* ---- values and forms ---- */
+/* ---- values and stencils ---- */
 
 /* both: one point of each of a thread's two cubes, of the same class. row: four
  * consecutive values of these cubes, alternately of an even and an odd class.
@@ -206,7 +206,7 @@ along_y(const both<T> *s, const both<T> &own)
 
 /* The neighbours that a point has along a dimension, as reach_at returns them,
  * in the lower MARCH_REACH_NBITS bits. For long splines the bits above hold the
- * form. */
+ * stencil. */
 #define MARCH_REACH_NBITS 3
 
 template <enum terp_spline spline>
@@ -216,7 +216,7 @@ march_reach_at(uint32_t i, int neven)
     const unsigned reach = reach_at(i, (uint32_t)neven);
 
     return spline == TERP_SPLINE_LONG
-               ? reach | (unsigned)terp_form_at(spline, i, (uint64_t)neven)
+               ? reach | (unsigned)terp_stencil_at(spline, i, (uint64_t)neven)
                              << MARCH_REACH_NBITS
                : reach;
 }
@@ -227,7 +227,7 @@ static __device__ __forceinline__ unsigned
 reach_inside(void)
 {
     return spline == TERP_SPLINE_LONG
-               ? REACHES_ALL | (unsigned)TERP_FORM_EIGHT << MARCH_REACH_NBITS
+               ? REACHES_ALL | (unsigned)TERP_STENCIL_EIGHT << MARCH_REACH_NBITS
                : REACHES_ALL;
 }
 
@@ -245,7 +245,7 @@ struct march_reach {
     unsigned x[MARCH_WIDTH], y, z;
 };
 
-/* Whether the form has a lower order than a cubic form. */
+/* Whether the stencil has a lower order than a cubic stencil. */
 static __device__ __forceinline__ bool
 is_low(unsigned reach)
 {
@@ -259,9 +259,10 @@ has_above(unsigned reach)
     return (reach & REACHES_C) != 0;
 }
 
-/* Returns the prediction by a form of lower order. With three or more even
- * points along a dimension a form of lower order is one of two quadratic forms,
- * which mirror each other, or the extrapolation after the last even point. */
+/* Returns the prediction by a stencil of lower order. With three or more even
+ * points along a dimension a stencil of lower order is one of two quadratic
+ * stencils, which mirror each other, or the extrapolation after the last even
+ * point. */
 template <typename T, int npoints>
 static __device__ __forceinline__ T
 low_of(unsigned reach, const line<T, npoints> &line)
@@ -277,13 +278,13 @@ low_of(unsigned reach, const line<T, npoints> &line)
 static __device__ __forceinline__ int
 order_of_low(unsigned reach)
 {
-    return terp_form_order(has_above(reach) ? TERP_FORM_QUAD_BELOW
-                                            : TERP_FORM_EXTRAPOLATE);
+    return terp_stencil_order(has_above(reach) ? TERP_STENCIL_QUAD_BELOW
+                                               : TERP_STENCIL_EXTRAPOLATE);
 }
 
-/* Returns the prediction by a form of full order. `inside` points have one
- * form. For other points all forms are computed and one is selected, since the
- * lanes of a warp have different forms. */
+/* Returns the prediction by a stencil of full order. `inside` points have one
+ * stencil. For other points all stencils are computed and one is selected,
+ * since the lanes of a warp have different stencils. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
 whole_of(unsigned reach, const line<T, npoints> &line)
@@ -295,12 +296,12 @@ whole_of(unsigned reach, const line<T, npoints> &line)
             TERP_EIGHT(b[-3], b[-2], b[-1], b[0], b[1], b[2], b[3], b[4]);
         if (inside)
             return eight;
-        const unsigned form = reach >> MARCH_REACH_NBITS;
+        const unsigned stencil = reach >> MARCH_REACH_NBITS;
         const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
         const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
-        return form == TERP_FORM_EIGHT ? eight
-               : form == TERP_FORM_SIX ? six
-                                       : cubic;
+        return stencil == TERP_STENCIL_EIGHT ? eight
+               : stencil == TERP_STENCIL_SIX ? six
+                                             : cubic;
     } else if constexpr (spline == TERP_SPLINE_NATURAL) {
         return TERP_NATURAL(T, b[-1], b[0], b[1], b[2]);
     } else {
@@ -308,7 +309,7 @@ whole_of(unsigned reach, const line<T, npoints> &line)
     }
 }
 
-/* Returns the prediction by any form. */
+/* Returns the prediction by any stencil. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
 value_of(unsigned reach, const line<T, npoints> &line)

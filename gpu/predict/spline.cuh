@@ -209,8 +209,8 @@ predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
 }
 
 /* A run is a segment of a row; its threads share this struct. Of the dimensions
- * that predict the run, the masks hold only the dimensions whose forms have the
- * highest order. */
+ * that predict the run, the masks hold only the dimensions whose stencils have
+ * the highest order. */
 template <typename T> struct alignas(16) run {
     uint64_t fine_at, src_at;       /* of the first point of the row */
     uint64_t even_tiled, odd_tiled; /* symbols before this row in tile order */
@@ -222,29 +222,29 @@ template <typename T> struct alignas(16) run {
      * share_odd_0 counts the prediction along dimension 0, too. */
     T share_even, share_odd, share_odd_0;
     uint8_t even_dims, odd_dims;
-    /* the order of the forms above dimension 0; -1: there are none */
+    /* the order of the stencils above dimension 0; -1: there are none */
     int8_t odd_order;
     bool along_0;
-    bool plain; /* cubic forms along all odd dimensions */
-    /* The forms above dimension 0 have the order of cubic forms. So does the
-     * form along dimension 0, except at the ends of the row. The spline is
-     * cubic or long. */
+    bool plain; /* cubic stencils along all odd dimensions */
+    /* The stencils above dimension 0 have the order of cubic stencils. So does
+     * the stencil along dimension 0, except at the ends of the row. The spline
+     * is cubic or long. */
     bool plain_odd;
     /* Points that have both neighbours along dimension 0 are blended. */
     bool blends;
-    uint8_t form[NUPPER];
+    uint8_t stencil[NUPPER];
 };
 
-/* Returns the dimensions among `dims` whose form has the highest order. */
+/* Returns the dimensions among `dims` whose stencil has the highest order. */
 static __device__ __forceinline__ unsigned
-best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
+best_dims(const int stencil[NUPPER], unsigned dims, int *order_ret)
 {
     unsigned best = 0;
 
     *order_ret = -1;
 #pragma unroll
     for (int j = 0; j < NUPPER; j++) {
-        int order = terp_form_order((enum terp_form)form[j]);
+        int order = terp_stencil_order((enum terp_stencil)stencil[j]);
         if (!(dims >> j & 1) || order < *order_ret)
             continue;
         best = order > *order_ret ? 1u << j : best | 1u << j;
@@ -284,26 +284,27 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->row_in_box = tiled.row_in_box;
 
     unsigned even_dims = predictors.even_dims, odd_dims = predictors.odd_dims;
-    int form[NUPPER], order = odd_dims != 0 ? 4 : -1;
+    int stencil[NUPPER], order = odd_dims != 0 ? 4 : -1;
     bool interior = true, between = true;
 #pragma unroll
     for (int j = 0; j < NUPPER; j++) {
         int d = type.dim[j];
-        form[j] = TERP_FORM_COPY;
+        stencil[j] = TERP_STENCIL_COPY;
         if (d != 0) {
-            form[j] = terp_form_at(predictors.spline,
-                                   d == 1   ? y
-                                   : d == 2 ? z
-                                            : w,
-                                   type.neven[j]);
-            interior &= terp_form_has_a(form[j]) && terp_form_has_d(form[j]);
-            between &= terp_form_has_c(form[j]);
+            stencil[j] = terp_stencil_at(predictors.spline,
+                                         d == 1   ? y
+                                         : d == 2 ? z
+                                                  : w,
+                                         type.neven[j]);
+            interior &= terp_stencil_has_a(stencil[j]) &&
+                        terp_stencil_has_d(stencil[j]);
+            between &= terp_stencil_has_c(stencil[j]);
         }
-        run->form[j] = (uint8_t)form[j];
+        run->stencil[j] = (uint8_t)stencil[j];
     }
     if (!interior) {
-        even_dims = best_dims(form, even_dims, &order);
-        odd_dims = best_dims(form, odd_dims, &order);
+        even_dims = best_dims(stencil, even_dims, &order);
+        odd_dims = best_dims(stencil, odd_dims, &order);
     }
     const unsigned all = (1u << __popc(type.odd)) - 1;
     run->plain = interior && predictors.spline == TERP_SPLINE_CUBIC &&
@@ -314,7 +315,7 @@ make_run(const struct level_shape &shape, const struct row_type &type,
         predictors.along_0 &&
         (predictors.spline == TERP_SPLINE_CUBIC ||
          predictors.spline == TERP_SPLINE_LONG) &&
-        (odd_dims == 0 || order == terp_form_order(TERP_FORM_CUBIC));
+        (odd_dims == 0 || order == terp_stencil_order(TERP_STENCIL_CUBIC));
     run->even_dims = (uint8_t)even_dims;
     run->odd_dims = (uint8_t)odd_dims;
     run->odd_order = (int8_t)order;

@@ -92,7 +92,7 @@ make_only_anchors(const struct cuda_batch &batch,
 
 /* Makes a point of a class of nodd_dims odd dimensions; returns its symbol
  * (encode). The neighbours along all dimensions are read at once, and no thread
- * of a warp waits for the forms of others. */
+ * of a warp waits for the stencils of others. */
 template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ uint32_t
 make_coarse_point(const coarse_level<T> &level, const level_view<T> &view,
@@ -210,7 +210,7 @@ fill_tables(const struct coarse_work &work, coarse_shared<T> *shared)
     if (last < 2 * 16)
         shared->weights[last] =
             last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
-                             : weights_of<T>(TERP_FORM_COPY);
+                             : weights_of<T>(TERP_STENCIL_COPY);
     else if (last < 2 * 16 + TERP_NDIMS)
         shared->shares[last - 2 * 16] = TERP_SHARE(T, last - 2 * 16 + 1);
 }

@@ -56,7 +56,7 @@ blend_long_even(const struct row_type &type, const run<T> &run, const T *at)
     const int64_t fast = nodd_dims == 3 ? (int64_t)type.stride[1] : 0;
     const int64_t along = (int64_t)type.stride[LAST];
     const T missed =
-        combine_at<T>((enum terp_form)run.form[LAST], [&](int nabove) {
+        combine_at<T>((enum terp_stencil)run.stencil[LAST], [&](int nabove) {
             const T *even = at + (2 * nabove - 1) * along;
             return *even - blend_at(even, slow, fast);
         });
@@ -79,14 +79,14 @@ sum_long(const struct row_type &type, const run<T> &run, const T *at,
         sum.at[i] = (T)-0.0;
 #pragma unroll
     for (int j = 0; j < nodd_dims; j++) {
-        const enum terp_form form = (enum terp_form)run.form[j];
+        const enum terp_stencil stencil = (enum terp_stencil)run.stencil[j];
         const int64_t stride = (int64_t)type.stride[j];
         const auto row = [&](int nabove) {
             return load_points<width, vector>(at + (2 * nabove - 1) * stride,
                                               n);
         };
         points<T, width> along;
-        if (form == TERP_FORM_EIGHT) {
+        if (stencil == TERP_STENCIL_EIGHT) {
             const points<T, width> z = row(-3), y = row(-2), a = row(-1),
                                    b = row(0), c = row(1), d = row(2),
                                    u = row(3), v = row(4);
@@ -96,14 +96,14 @@ sum_long(const struct row_type &type, const run<T> &run, const T *at,
                                          c.at[i], d.at[i], u.at[i], v.at[i]);
         } else {
             const reached<points<T, width>> rows =
-                reach<points<T, width>>(form, row);
+                reach<points<T, width>>(stencil, row);
 #pragma unroll
             for (int i = 0; i < 2 * width; i++) {
-                T line[FORM_NPOINTS];
+                T line[STENCIL_NPOINTS];
 #pragma unroll
-                for (int k = 0; k < FORM_NPOINTS; k++)
+                for (int k = 0; k < STENCIL_NPOINTS; k++)
                     line[k] = rows.at[k].at[i];
-                along.at[i] = combine_reached(form, line);
+                along.at[i] = combine_reached(stencil, line);
             }
         }
 #pragma unroll
@@ -120,20 +120,20 @@ sum_long(const struct row_type &type, const run<T> &run, const T *at,
 template <typename T>
 static __device__ __forceinline__ T
 predict_long_odd(const run<T> &run, enum terp_spline spline, uint32_t x,
-                 uint32_t neven, T sum, const line<T, FORM_NPOINTS> &line)
+                 uint32_t neven, T sum, const line<T, STENCIL_NPOINTS> &line)
 {
-    enum terp_form form;
+    enum terp_stencil stencil;
     T along;
 
     if (spline == TERP_SPLINE_LONG && neven >= MARCH_MIN_NEVEN) {
         const unsigned reach = march_reach_at<TERP_SPLINE_LONG>(x, (int)neven);
-        form = (enum terp_form)(reach >> MARCH_REACH_NBITS);
+        stencil = (enum terp_stencil)(reach >> MARCH_REACH_NBITS);
         along = value_of<TERP_SPLINE_LONG, false>(reach, line);
     } else {
-        form = terp_form_at(spline, x, neven);
-        along = combine_reached(form, line.at);
+        stencil = terp_stencil_at(spline, x, neven);
+        along = combine_reached(stencil, line.at);
     }
-    const int order = terp_form_order(form);
+    const int order = terp_stencil_order(stencil);
     return order == run.odd_order  ? (sum + along) * run.share_odd_0
            : order > run.odd_order ? along
                                    : sum * run.share_odd;
@@ -226,7 +226,7 @@ make_long_odds(const struct level_shape &shape, const struct row_type &type,
             if (x + o < nodd)
                 pred[o] =
                     combine_at<T>(
-                        terp_form_at(view.spline, x + o, neven),
+                        terp_stencil_at(view.spline, x + o, neven),
                         [&](int nabove) { return s_even[(int)o + nabove]; }) +
                     blend_at(turn.fine + 2 * o + 1, (int64_t)type.stride[0],
                              nodd_dims == 2 ? (int64_t)type.stride[1] : 0);
@@ -253,9 +253,9 @@ make_long_odds(const struct level_shape &shape, const struct row_type &type,
 #pragma unroll
         for (int o = 0; o < width; o++) {
             const T of_others = sum.at[2 * o + 1];
-            line<T, FORM_NPOINTS> line;
+            line<T, STENCIL_NPOINTS> line;
 #pragma unroll
-            for (int i = 0; i < FORM_NPOINTS; i++)
+            for (int i = 0; i < STENCIL_NPOINTS; i++)
                 line.at[i] = even[o + i];
             if (!is_inside || !run.plain_odd) {
                 pred[o] = predict_long_odd(run, view.spline, x + (uint32_t)o,
@@ -316,7 +316,7 @@ make_long_task(const struct level_shape &shape, const struct row_type &type,
             bool is_inside = blend && nodd_dims > 1;
 #pragma unroll
             for (int j = 0; j + 1 < nodd_dims; j++)
-                is_inside &= terp_form_has_c(run->form[j]);
+                is_inside &= terp_stencil_has_c(run->stencil[j]);
             if (nodd_dims > 0 && !(is_inside && blends))
                 sum = sum_long<T, nodd_dims, width, vector>(type, *run,
                                                             turn.fine, turn.n);

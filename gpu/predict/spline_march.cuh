@@ -20,7 +20,7 @@ struct march_far {
 /* ---- prediction ---- */
 
 /* The borders of the chunk at which the threads of a warp have points. Points
- * at borders have forms of lower order. */
+ * at borders have stencils of lower order. */
 enum march_borders {
     MARCH_INSIDE,
     MARCH_BORDER_X,
@@ -55,8 +55,8 @@ nearest_of(const line<T, npoints> &line)
     return {{b[-1], b[0], b[1], b[2]}};
 }
 
-/* Returns the prediction of a point all of whose odd dimensions have forms of
- * lower order. Not inlined, because few points need it. */
+/* Returns the prediction of a point all of whose odd dimensions have stencils
+ * of lower order. Not inlined, because few points need it. */
 template <int odd, typename T>
 static __device__ __noinline__ T
 predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
@@ -75,9 +75,9 @@ predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
     return sum * TERP_SHARE(T, n);
 }
 
-/* Returns the prediction of a point of class `odd`. A form of lower order does
- * not count next to a cubic form. -0 takes its place in the sum, because adding
- * -0 changes no sum. */
+/* Returns the prediction of a point of class `odd`. A stencil of lower order
+ * does not count next to a cubic stencil. -0 takes its place in the sum,
+ * because adding -0 changes no sum. */
 template <enum terp_spline spline, int odd, int borders, typename T,
           int npoints>
 static __device__ __forceinline__ T
@@ -235,10 +235,10 @@ march_along_z(const struct march_work &work, const level_view<T> &view,
     const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
                                                          reach.x[1] != inside);
     const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
-    /* Cubic and natural splines have few forms at borders of x. A warp there
-     * uses code that handles only borders of x. Long splines have more forms:
-     * if tiles are whole planes, all warps use that code; otherwise the few
-     * warps at borders use the code for any border. */
+    /* Cubic and natural splines have few stencils at borders of x. A warp there
+     * uses code that handles only borders of x. Long splines have more
+     * stencils: if tiles are whole planes, all warps use that code; otherwise
+     * the few warps at borders use the code for any border. */
     constexpr bool is_long = spline == TERP_SPLINE_LONG;
     const bool any_border = border_y || (is_long && !tile::whole && border_x);
     const bool take_x = is_long ? tile::whole : border_x;

@@ -82,9 +82,9 @@ missed_at(const both<T> &point, const both<T> &blend, bool blends)
 
 /* Predicts points of two or three odd dimensions: by the line of misses along
  * the fastest odd dimension, plus the blend along the others. A point that is
- * not blended is predicted by its line alone, if the line has a form of higher
- * order than the extrapolation along the other dimension, `beyond`; otherwise
- * by the mean of both. */
+ * not blended is predicted by its line alone, if the line has a stencil of
+ * higher order than the extrapolation along the other dimension, `beyond`;
+ * otherwise by the mean of both. */
 template <bool inside, typename T>
 static __device__ __forceinline__ both<T>
 predict_long(const unsigned reach[MARCH_WIDTH],
@@ -327,7 +327,7 @@ march_blended_along_z(const struct march_work &work, const level_view<T> &view,
 /* ---- points that are not blended ---- */
 
 /* Returns the prediction of the point of three odd dimensions at `at`: the
- * average over the dimensions whose forms have the highest order. */
+ * average over the dimensions whose stencils have the highest order. */
 template <typename T>
 static __device__ __forceinline__ T
 predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
@@ -341,16 +341,16 @@ predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
     T sum = 0;
 
     for (int d = 0; d < MARCH_NDIMS; d++)
-        best =
-            max(best,
-                terp_form_order(terp_form_at(TERP_SPLINE_LONG, cube[d], n[d])));
+        best = max(best, terp_stencil_order(
+                             terp_stencil_at(TERP_SPLINE_LONG, cube[d], n[d])));
     for (int d = MARCH_NDIMS - 1; d >= 0; d--) {
-        const enum terp_form form =
-            terp_form_at(TERP_SPLINE_LONG, cube[d], n[d]);
-        if (terp_form_order(form) != best)
+        const enum terp_stencil stencil =
+            terp_stencil_at(TERP_SPLINE_LONG, cube[d], n[d]);
+        if (terp_stencil_order(stencil) != best)
             continue;
-        const T along = combine_at<T>(
-            form, [&](int nabove) { return at[(2 * nabove - 1) * stride[d]]; });
+        const T along = combine_at<T>(stencil, [&](int nabove) {
+            return at[(2 * nabove - 1) * stride[d]];
+        });
         sum = npredictions++ == 0 ? along : sum + along;
     }
     return sum * TERP_SHARE(T, npredictions);

@@ -81,7 +81,7 @@ template <typename T> struct coarse_shared {
     coarse_level<T> level[MAX_NCOARSE];
     constants<T> k; /* of the anchors */
     /* by spline, then by REACHES_B and the other bits */
-    form_weights<T> weights[2 * 16];
+    stencil_weights<T> weights[2 * 16];
     T shares[TERP_NDIMS]; /* by the number of predictions less one */
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
@@ -302,9 +302,9 @@ locate_point(const struct coarse_work &work, uint32_t number,
 }
 
 /* Completes a note by the plan. The point is predicted along its dimensions of
- * highest priority, and among them along the dimensions whose forms have the
- * highest order. The order of a form is the number of neighbours that it reads
- * besides b, where c counts twice. */
+ * highest priority, and among them along the dimensions whose stencils have the
+ * highest order. The order of a stencil is the number of neighbours that it
+ * reads besides b, where c counts twice. */
 template <typename T>
 static __device__ __forceinline__ void
 finish_note(const coarse_shared<T> *shared, struct coarse_note *note)

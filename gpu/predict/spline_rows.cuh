@@ -154,20 +154,20 @@ predict_points(const struct row_type &type, const run<T> &run, const T *at,
     for (int j = 0; j < nodd_dims; j++) {
         points<T, width> a = {}, b, c = {}, d = {};
         const uint64_t stride = type.stride[j];
-        const enum terp_form form = (enum terp_form)run.form[j];
+        const enum terp_stencil stencil = (enum terp_stencil)run.stencil[j];
         if (!((run.even_dims | run.odd_dims) >> j & 1))
             continue;
         b = load_points<width, vector>(at - stride, n);
-        if (terp_form_has_a(form))
+        if (terp_stencil_has_a(stencil))
             a = load_points<width, vector>(at - 3 * stride, n);
-        if (terp_form_has_c(form))
+        if (terp_stencil_has_c(stencil))
             c = load_points<width, vector>(at + stride, n);
-        if (terp_form_has_d(form))
+        if (terp_stencil_has_d(stencil))
             d = load_points<width, vector>(at + 3 * stride, n);
 #pragma unroll
         for (int i = 0; i < 2 * width; i++) {
             const unsigned dims = i % 2 == 0 ? run.even_dims : run.odd_dims;
-            T along = combine(form, a.at[i], b.at[i], c.at[i], d.at[i]);
+            T along = combine(stencil, a.at[i], b.at[i], c.at[i], d.at[i]);
             if (dims >> j & 1)
                 sum.at[i] = seen >> i & 1 ? sum.at[i] + along : along;
             seen |= (dims >> j & 1) << i;
@@ -295,13 +295,13 @@ predict_odd(const level_view<T> &view, const run<T> &run, T sum, const T *even,
         return sum * run.share_odd;
     if (x >= 1 && x + 2 < neven && view.spline == TERP_SPLINE_CUBIC) {
         along = TERP_CUBIC(even[-1], even[0], even[1], even[2]);
-        order = terp_form_order(TERP_FORM_CUBIC);
+        order = terp_stencil_order(TERP_STENCIL_CUBIC);
     } else {
-        enum terp_form form = terp_form_at(view.spline, x, neven);
-        along = combine(form, terp_form_has_a(form) ? even[-1] : (T)0, even[0],
-                        terp_form_has_c(form) ? even[1] : (T)0,
-                        terp_form_has_d(form) ? even[2] : (T)0);
-        order = terp_form_order(form);
+        enum terp_stencil stencil = terp_stencil_at(view.spline, x, neven);
+        along = combine(stencil, terp_stencil_has_a(stencil) ? even[-1] : (T)0,
+                        even[0], terp_stencil_has_c(stencil) ? even[1] : (T)0,
+                        terp_stencil_has_d(stencil) ? even[2] : (T)0);
+        order = terp_stencil_order(stencil);
     }
     return order == run.odd_order  ? (sum + along) * run.share_odd_0
            : order > run.odd_order ? along

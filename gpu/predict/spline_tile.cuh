@@ -24,7 +24,7 @@
  * bit on: the type of the row; whether it exists; whether the tile owns it;
  * whether dimension 0 predicts odd points; masks of the dimensions above 0,
  * slowest first, that predict even points and odd points; the order of the
- * forms of odd points, plus 1; the neighbours that exist along these
+ * stencils of odd points, plus 1; the neighbours that exist along these
  * dimensions; whether points are blended, and fully. */
 struct alignas(8) tile_head {
     uint32_t place; /* its first value in the region */
@@ -64,7 +64,7 @@ template <typename T> struct alignas(16) tile_row {
 template <typename T> struct tile_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     constants<T> k;
-    form_weights<T> weights[NWEIGHTS];
+    stencil_weights<T> weights[NWEIGHTS];
     tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
     uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two per thread */
     T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
@@ -147,13 +147,13 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
     const unsigned odd_dims = terp_predicting_dims(odd | 1, plan.priorities);
     uint32_t reaches = 0;
     const int blend_order = terp_blend_order(plan.priorities);
-    int form[NUPPER] = {0}, order;
+    int stencil[NUPPER] = {0}, order;
 
 #pragma unroll
     for (int j = 0; j < TILE_NUPPER; j++) {
-        form[j] =
-            terp_form_at((enum terp_spline)plan.spline, row->even_index[j],
-                         work.axis[TILE_NUPPER - j].neven);
+        stencil[j] =
+            terp_stencil_at((enum terp_spline)plan.spline, row->even_index[j],
+                            work.axis[TILE_NUPPER - j].neven);
         reaches |=
             reach_at(row->even_index[j], work.axis[TILE_NUPPER - j].neven)
             << (3 * j);
@@ -169,8 +169,8 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
             ROW_BLENDS | (blend_order == 3 ? ROW_BLENDS_FULL : 0);
     unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
     unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
-    even = best_dims(form, even, &order);
-    odds = best_dims(form, odds, &order);
+    even = best_dims(stencil, even, &order);
+    odds = best_dims(stencil, odds, &order);
     row->head.facts |= ((odd_dims & 1) != 0 ? ROW_ALONG_0 : 0) |
                        even << ROW_EVEN_DIMS_AT | odds << ROW_ODD_DIMS_AT |
                        (uint32_t)(order + 1) << ROW_ODD_ORDER_AT |
@@ -189,9 +189,9 @@ template <typename T> struct tile_column {
     bool owned, has_odd; /* the tile owns the even, and the odd point */
     /* Positions in tile order, see even_tiled_at. */
     uint32_t low, even_width, odd_width;
-    form_weights<T> weights; /* of the odd point along dimension 0 */
+    stencil_weights<T> weights; /* of the odd point along dimension 0 */
     unsigned reach;
-    int order; /* of the form along dimension 0 */
+    int order; /* of the stencil along dimension 0 */
 };
 
 template <typename T>
@@ -343,7 +343,7 @@ load_pair(const T *at, bool exists)
 template <typename T>
 static __device__ __forceinline__ tile_pair<T>
 predict_pair(const struct tile_work &work, uint32_t facts,
-             const form_weights<T> *s_weights, const T *at)
+             const stencil_weights<T> *s_weights, const T *at)
 {
     tile_pair<T> sum = {(T)-0.0, (T)-0.0};
 
@@ -355,7 +355,7 @@ predict_pair(const struct tile_work &work, uint32_t facts,
         const bool odd = facts >> (ROW_ODD_DIMS_AT + j) & 1;
         if (!even && !odd)
             continue;
-        const form_weights<T> weights = s_weights[reach];
+        const stencil_weights<T> weights = s_weights[reach];
         const tile_pair<T> a = load_pair(at - 3 * pitch, reach & REACHES_A);
         const tile_pair<T> b = load_pair(at - pitch, true);
         const tile_pair<T> c = load_pair(at + pitch, reach & REACHES_C);
@@ -440,7 +440,7 @@ blend_pair(const struct tile_work &work, uint32_t type, const T *at,
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_tile_row(const struct tile_work &work, const level_view<T> &view,
-              const tile_column<T> &column, const form_weights<T> *s_weights,
+              const tile_column<T> &column, const stencil_weights<T> *s_weights,
               uint32_t number, T *to, tile_shared<T> *shared)
 {
     const tile_row<T> &row = shared->rows[number];
@@ -525,8 +525,8 @@ plan_tile(const struct tile_work &work, tile_column<T> *column,
         plan_row(work, plan, &shared->rows[threadIdx.x]);
     else if (threadIdx.x == TILE_NTHREADS - 1)
         shared->k = level_constants<T>(chunk, plan);
-    column->order =
-        terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
+    column->order = terp_stencil_order(
+        terp_stencil_at(spline, column->x, work.axis[0].neven));
     column->reach = reach_at(column->x, work.axis[0].neven);
     if (spline == TERP_SPLINE_LINEAR)
         column->reach = linear_reaches(column->reach);
@@ -588,7 +588,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
-    const form_weights<T> *s_weights =
+    const stencil_weights<T> *s_weights =
         shared->weights + first_weights_of(chunk.model.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     load_rows<T, decode>(work, view, column, shared);

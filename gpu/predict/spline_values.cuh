@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/predict/spline.cuh"
-#include "gpu/predict/spline_forms.cuh"
+#include "gpu/predict/spline_stencils.cuh"
 #include "gpu/predict/values.cuh"
 
 /* Copies the state of a chunk to shared memory; by default the chunk of the
@@ -37,11 +37,11 @@ level_is_long(const struct cuda_chunk &chunk, int l)
     return terp_spline_is_far(chunk.model.plan[l].spline);
 }
 
-/* All forms as one expression with different weights, so that the threads of a
- * warp stay together although their forms differ. For a neighbour that a form
- * does not read, the caller passes -0. Adding -0 changes no sum, and
+/* All stencils as one expression with different weights, so that the threads of
+ * a warp stay together although their stencils differ. For a neighbour that a
+ * stencil does not read, the caller passes -0. Adding -0 changes no sum, and
  * subtracting it changes no difference if its weight is -0, too. */
-template <typename T> struct alignas(sizeof(T) * 4) form_weights {
+template <typename T> struct alignas(sizeof(T) * 4) stencil_weights {
     T b;     /* the weight of b; of b + c if c is 0 */
     T c;     /* the weight of c, or 0 */
     T outer; /* the weight of a + d */
@@ -49,21 +49,21 @@ template <typename T> struct alignas(sizeof(T) * 4) form_weights {
 };
 
 template <typename T>
-static __device__ __forceinline__ form_weights<T>
-weights_of(enum terp_form form)
+static __device__ __forceinline__ stencil_weights<T>
+weights_of(enum terp_stencil stencil)
 {
-    switch (form) {
-    case TERP_FORM_COPY:
+    switch (stencil) {
+    case TERP_STENCIL_COPY:
         return {1, 0, (T)-0.0, 1};
-    case TERP_FORM_EXTRAPOLATE:
+    case TERP_STENCIL_EXTRAPOLATE:
         return {(T)1.5, 1, (T)0.5, 1};
-    case TERP_FORM_LINEAR:
+    case TERP_STENCIL_LINEAR:
         return {1, 0, (T)-0.0, (T)0.5};
-    case TERP_FORM_QUAD_BELOW:
+    case TERP_STENCIL_QUAD_BELOW:
         return {6, 3, 1, (T)0.125};
-    case TERP_FORM_QUAD_ABOVE:
+    case TERP_STENCIL_QUAD_ABOVE:
         return {3, 6, 1, (T)0.125};
-    case TERP_FORM_CUBIC:
+    case TERP_STENCIL_CUBIC:
         return {9, 0, 1, (T)0.0625};
     default:
         return {23, 0, 3, TERP_FORTIETH(T)};
@@ -71,7 +71,7 @@ weights_of(enum terp_form form)
 }
 
 /* Which neighbours besides b exist along a dimension, as bits. That selects the
- * form of every spline but the natural one, which has a table of its own. */
+ * stencil of every spline but the natural one, which has a table of its own. */
 #define REACHES_A 1u
 #define REACHES_C 2u
 #define REACHES_D 4u
@@ -99,18 +99,18 @@ linear_reaches(unsigned reaches)
     return reaches & ~(with_c >> 1 | with_c << 1);
 }
 
-/* Returns element `index` of a table that holds the weights of all cubic forms,
- * then of all natural ones. */
+/* Returns element `index` of a table that holds the weights of all cubic
+ * stencils, then of all natural ones. */
 template <typename T>
-static __device__ __forceinline__ form_weights<T>
+static __device__ __forceinline__ stencil_weights<T>
 weights_at(unsigned index)
 {
     const unsigned reach = index % NREACHES;
     const uint64_t i = reach & 1, neven = i + 1 + (reach >> 1 & 1);
 
-    return weights_of<T>(
-        terp_form_at(index < NREACHES ? TERP_SPLINE_CUBIC : TERP_SPLINE_NATURAL,
-                     i, neven + (reach >> 2)));
+    return weights_of<T>(terp_stencil_at(index < NREACHES ? TERP_SPLINE_CUBIC
+                                                          : TERP_SPLINE_NATURAL,
+                                         i, neven + (reach >> 2)));
 }
 
 static __device__ __forceinline__ unsigned
@@ -122,7 +122,7 @@ first_weights_of(unsigned spline)
 /* Returns the result of combine, bit for bit. */
 template <typename T>
 static __device__ __forceinline__ T
-combine_weighted(const form_weights<T> &w, T a, T b, T c, T d)
+combine_weighted(const stencil_weights<T> &w, T a, T b, T c, T d)
 {
     T inner = w.c == 0 ? w.b * (b + c) : w.b * b + w.c * c;
 

@@ -2,7 +2,7 @@
  * cpu/predict/stages_impl.h takes the same samples. */
 #pragma once
 
-#include "gpu/predict/spline_forms.cuh"
+#include "gpu/predict/spline_stencils.cuh"
 #include "gpu/predict/tuner.cuh"
 
 /* A class, and the runs of it that a block samples. */
@@ -67,73 +67,77 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     cls->nruns = end - first;
 }
 
-/* The four points around a point; points that its form does not read are 0. */
+/* The four points around a point; points that its stencil does not read are 0.
+ */
 template <typename T> struct neighbours {
     T a, b, c, d;
 };
 
-_Static_assert(
-    (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
-        ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
-    "Forms that read point a have odd numbers.");
+_Static_assert((TERP_STENCIL_EXTRAPOLATE & TERP_STENCIL_QUAD_BELOW &
+                TERP_STENCIL_CUBIC & 1) == 1 &&
+                   ((TERP_STENCIL_COPY | TERP_STENCIL_LINEAR |
+                     TERP_STENCIL_QUAD_ABOVE) &
+                    1) == 0,
+               "Forms that read point a have odd numbers.");
 
 template <typename T>
 static __device__ __forceinline__ neighbours<T>
-load_neighbours(const T *at, uint64_t stride, enum terp_form form)
+load_neighbours(const T *at, uint64_t stride, enum terp_stencil stencil)
 {
     const T *below = at - stride, *above = at + stride;
-    bool has_a = form & 1;
+    bool has_a = stencil & 1;
     neighbours<T> near;
     near.b = __ldg(below);
     near.a = has_a ? __ldg(below - 2 * stride) : (T)0;
-    near.c = form >= TERP_FORM_LINEAR ? __ldg(above) : (T)0;
-    near.d = form >= TERP_FORM_QUAD_ABOVE ? __ldg(above + 2 * stride) : (T)0;
+    near.c = stencil >= TERP_STENCIL_LINEAR ? __ldg(above) : (T)0;
+    near.d =
+        stencil >= TERP_STENCIL_QUAD_ABOVE ? __ldg(above + 2 * stride) : (T)0;
     return near;
 }
 
 /* A prediction along one or several dimensions: the sum of the predictions
- * whose forms have the highest order, their number, and this order. */
+ * whose stencils have the highest order, their number, and this order. */
 template <typename T> struct average {
     T sum;
     int n, order;
 };
-#define TUNE_LINEAR_ORDER 2 /* the most of the linear spline's forms */
+#define TUNE_LINEAR_ORDER 2 /* the most of the linear spline's stencils */
 
-/* Predicts by a spline that is not long. `form` is the form of the cubic
+/* Predicts by a spline that is not long. `stencil` is the stencil of the cubic
  * spline. */
 template <typename T>
 static __device__ __forceinline__ average<T>
-predict_along(const neighbours<T> &near, enum terp_form form, int spline)
+predict_along(const neighbours<T> &near, enum terp_stencil stencil, int spline)
 {
     T a = near.a, b = near.b, c = near.c, d = near.d;
-    int order = terp_form_order(form);
-    T pred = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
-             : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
-                                             : b;
+    int order = terp_stencil_order(stencil);
+    T pred = stencil >= TERP_STENCIL_LINEAR        ? TERP_LINEAR(b, c)
+             : stencil == TERP_STENCIL_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
+                                                   : b;
 
     if (spline == TERP_SPLINE_LINEAR)
         order = min(order, TUNE_LINEAR_ORDER);
-    else if (form == TERP_FORM_CUBIC)
+    else if (stencil == TERP_STENCIL_CUBIC)
         pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
                                            : TERP_NATURAL(T, a, b, c, d);
-    else if (form == TERP_FORM_QUAD_BELOW)
+    else if (stencil == TERP_STENCIL_QUAD_BELOW)
         pred = TERP_QUAD_BELOW(a, b, c);
-    else if (form == TERP_FORM_QUAD_ABOVE)
+    else if (stencil == TERP_STENCIL_QUAD_ABOVE)
         pred = TERP_QUAD_ABOVE(b, c, d);
     return average<T>{pred, 1, order};
 }
 
-static __device__ __forceinline__ enum terp_form
-form_along(unsigned forms, unsigned d)
+static __device__ __forceinline__ enum terp_stencil
+stencil_along(unsigned stencils, unsigned d)
 {
-    return (enum terp_form)(forms >> (4 * d) & 15);
+    return (enum terp_stencil)(stencils >> (4 * d) & 15);
 }
 
-/* Returns the form of the cubic spline where a long spline has `form`. */
-static __device__ __forceinline__ enum terp_form
-cubic_form(enum terp_form form)
+/* Returns the stencil of the cubic spline where a long spline has `stencil`. */
+static __device__ __forceinline__ enum terp_stencil
+cubic_stencil(enum terp_stencil stencil)
 {
-    return form < TERP_FORM_CUBIC ? form : TERP_FORM_CUBIC;
+    return stencil < TERP_STENCIL_CUBIC ? stencil : TERP_STENCIL_CUBIC;
 }
 
 /* Returns a value; with has_specials, special values become NaN. Callers test
@@ -151,14 +155,14 @@ value_at(const source<T> &source, const T *at)
 template <bool has_specials, typename T>
 static __device__ __forceinline__ average<T>
 predict_far(const source<T> &source, const T *point, uint64_t stride,
-            enum terp_form form)
+            enum terp_stencil stencil)
 {
     const int64_t step = (int64_t)stride;
-    const T pred = combine_at<T>(form, [&](int nabove) {
+    const T pred = combine_at<T>(stencil, [&](int nabove) {
         return value_at<has_specials>(source, point + (2 * nabove - 1) * step);
     });
 
-    return average<T>{pred, 1, terp_form_order(form)};
+    return average<T>{pred, 1, terp_stencil_order(stencil)};
 }
 
 /* Combines predictions; dimensions are added from the slowest to the fastest.
@@ -270,8 +274,8 @@ predict_sets(T value, T noise, const average<T> along[],
 struct sampled_run {
     uint64_t at; /* of the first point in the chunk */
     uint64_t x;  /* of the first point in the row */
-    /* forms of long splines, four bits for each dimension above 0 */
-    unsigned forms;
+    /* stencils of long splines, four bits for each dimension above 0 */
+    unsigned stencils;
     uint32_t nvalues; /* at most run_nvalues */
 };
 /* runs that a block finds at once, one per thread; they stay in shared memory
@@ -287,14 +291,14 @@ find_point(const volatile struct sampled_class &cls, uint64_t row, uint64_t x)
     found.x = x;
     found.nvalues = (uint32_t)min_u64(cls.run_nvalues, cls.extent[0] - x);
     found.at = (2 * x + (cls.odd & 1)) * cls.stride[0];
-    found.forms = 0;
+    found.stencils = 0;
 #pragma unroll 1
     for (int d = 1; d < TERP_NDIMS; d++) {
         uint64_t extent = cls.extent[d];
         uint64_t slower = extent == 1 ? row : row / extent;
         uint64_t at = row - slower * extent;
-        found.forms |=
-            (unsigned)terp_form_at(TERP_SPLINE_LONG, at, cls.neven[d])
+        found.stencils |=
+            (unsigned)terp_stencil_at(TERP_SPLINE_LONG, at, cls.neven[d])
             << (4 * d);
         found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
         row = slower;
@@ -334,10 +338,10 @@ sample_line(const volatile struct sampled_class &cls,
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned d = cls.odd_dims & 15;
     const int64_t step = (int64_t)cls.stride[d];
-    const unsigned forms =
-        run.forms |
-        (unsigned)terp_form_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
-    const enum terp_form far = form_along(forms, d);
+    const unsigned stencils =
+        run.stencils |
+        (unsigned)terp_stencil_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
+    const enum terp_stencil far = stencil_along(stencils, d);
     const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale *
                     (T)terp_noise_amplitude(1, 1, false);
     T value = __ldg(point);
@@ -348,18 +352,18 @@ sample_line(const volatile struct sampled_class &cls,
     if (source.has_specials) {
         value = known(source, value);
 #pragma unroll
-        for (int i = 0; i < FORM_NPOINTS; i++)
+        for (int i = 0; i < STENCIL_NPOINTS; i++)
             points.at[i] = known(source, points.at[i]);
     }
-    const T *b = points.at + FORM_NBELOW;
+    const T *b = points.at + STENCIL_NBELOW;
     const neighbours<T> near = {b[-1], b[0], b[1], b[2]};
 #pragma unroll
     for (int spline = 0; spline < TERP_NSPLINES; spline++) {
         const T pred = spline < TERP_SPLINE_LONG
-                           ? predict_along(near, cubic_form(far), spline).sum
+                           ? predict_along(near, cubic_stencil(far), spline).sum
                        : spline == TERP_SPLINE_LONG
                            ? combine_reached(far, points.at)
-                           : combine_reached(terp_mean_form(far), points.at);
+                           : combine_reached(terp_mean_stencil(far), points.at);
         take_slot(to, (unsigned)spline, slot_of(value, pred, noise, k));
     }
 }
@@ -374,17 +378,18 @@ sample_sets(const volatile struct sampled_class &cls,
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
-    unsigned forms = run.forms | (unsigned)terp_form_at(
-                                     TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
-    enum terp_form form[N];
+    unsigned stencils =
+        run.stencils |
+        (unsigned)terp_stencil_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
+    enum terp_stencil stencil[N];
     neighbours<T> near[N];
     T value = __ldg(point);
 
 #pragma unroll
     for (int i = 0; i < N; i++) {
         unsigned d = odd_dims >> (4 * i) & 15;
-        form[i] = cubic_form(form_along(forms, d));
-        near[i] = load_neighbours(point, cls.stride[d], form[i]);
+        stencil[i] = cubic_stencil(stencil_along(stencils, d));
+        near[i] = load_neighbours(point, cls.stride[d], stencil[i]);
     }
     if (source.has_specials) {
         value = known(source, value);
@@ -400,7 +405,7 @@ sample_sets(const volatile struct sampled_class &cls,
     average<T> along[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        along[i] = predict_along(near[i], form[i], TERP_SPLINE_CUBIC);
+        along[i] = predict_along(near[i], stencil[i], TERP_SPLINE_CUBIC);
     predict_sets<N, 0>(value, noise, along, along[0], k, to);
 }
 
@@ -475,7 +480,8 @@ sum_of_four(const T *middle, int at, int slow, int fast)
 template <int N, typename T>
 static __device__ __forceinline__ T
 predict_end(const source<T> &source, const T *point, const uint64_t stride[N],
-            const enum terp_form form[N], const bool ends[N], const T *middle)
+            const enum terp_stencil stencil[N], const bool ends[N],
+            const T *middle)
 {
     average<T> all = {0, 0, 0};
 
@@ -489,11 +495,11 @@ predict_end(const source<T> &source, const T *point, const uint64_t stride[N],
     if (all.n == 0) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            neighbours<T> near = load_neighbours(point, stride[i], form[i]);
+            neighbours<T> near = load_neighbours(point, stride[i], stencil[i]);
             near.a = known(source, near.a);
             near.b = known(source, near.b);
             const average<T> along =
-                predict_along(near, form[i], TERP_SPLINE_LINEAR);
+                predict_along(near, stencil[i], TERP_SPLINE_LINEAR);
             all = i == 0 ? along : average_with(all, along);
         }
     }
@@ -502,25 +508,25 @@ predict_end(const source<T> &source, const T *point, const uint64_t stride[N],
 
 /* Predicts by a long spline along the second of two dimensions, applied to the
  * errors of the linear spline along the first. If the first dimension ends at
- * the point, the dimension whose form has the higher order predicts the point,
- * or both dimensions do. */
+ * the point, the dimension whose stencil has the higher order predicts the
+ * point, or both dimensions do. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
 blend_far(const source<T> &source, const T *point, const uint64_t stride[2],
-          const enum terp_form form[2])
+          const enum terp_stencil stencil[2])
 {
     const int64_t slow = (int64_t)stride[0], fast = (int64_t)stride[1];
 
-    if (form[0] < TERP_FORM_LINEAR) {
+    if (stencil[0] < TERP_STENCIL_LINEAR) {
         const average<T> all = average_with(
-            predict_far<has_specials>(source, point, stride[0], form[0]),
-            predict_far<has_specials>(source, point, stride[1], form[1]));
+            predict_far<has_specials>(source, point, stride[0], stencil[0]),
+            predict_far<has_specials>(source, point, stride[1], stencil[1]));
         return all.sum * share_of<2, T>(all.n);
     }
     const auto value = [&](const T *at) {
         return value_at<has_specials>(source, at);
     };
-    const T along = combine_at<T>(form[1], [&](int nabove) {
+    const T along = combine_at<T>(stencil[1], [&](int nabove) {
         const T *even = point + (2 * nabove - 1) * fast;
         return value(even) -
                TERP_LINEAR(value(even - slow), value(even + slow));
@@ -538,11 +544,11 @@ blend_value(const volatile struct sampled_class &cls,
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
-    const unsigned forms =
-        run.forms |
-        (unsigned)terp_form_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
+    const unsigned stencils =
+        run.stencils |
+        (unsigned)terp_stencil_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
     const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale;
-    enum terp_form form[N]; /* slowest dimension first */
+    enum terp_stencil stencil[N]; /* slowest dimension first */
     uint64_t stride[N];
     bool ends[N], inside = true;
     T cube[CUBE_NVALUES(N)], pairs, full;
@@ -551,9 +557,9 @@ blend_value(const volatile struct sampled_class &cls,
 #pragma unroll
     for (int i = 0; i < N; i++) {
         unsigned d = odd_dims >> (4 * (N - 1 - i)) & 15;
-        form[i] = form_along(forms, d);
+        stencil[i] = stencil_along(stencils, d);
         stride[i] = cls.stride[d];
-        ends[i] = form[i] < TERP_FORM_LINEAR;
+        ends[i] = stencil[i] < TERP_STENCIL_LINEAR;
         inside &= !ends[i];
     }
     load_cube<N>(source, point, stride, ends, cube);
@@ -573,15 +579,15 @@ blend_value(const volatile struct sampled_class &cls,
     }
     if (!inside)
         pairs = full =
-            predict_end<N>(source, point, stride, form, ends, middle);
+            predict_end<N>(source, point, stride, stencil, ends, middle);
     take_slot(to, 0,
               slot_of(*middle, pairs,
                       noise * (T)terp_noise_amplitude(N, 2, false), k));
     const bool is_long = N == 2;
     if constexpr (is_long)
         full = source.has_specials
-                   ? blend_far<true>(source, point, stride, form)
-                   : blend_far<false>(source, point, stride, form);
+                   ? blend_far<true>(source, point, stride, stencil)
+                   : blend_far<false>(source, point, stride, stencil);
     take_slot(to, 1,
               slot_of(*middle, full,
                       noise * (T)terp_noise_amplitude(N, 3, is_long), k));

@@ -280,11 +280,11 @@ static void
 bits_below(void)
 {
     int8_t widths[TERP_LOW_BITS_NVALUES];
-    static struct terp_code_widths forms;
+    static struct terp_code_widths sampled;
 
     for (int i = 0; i < 400; i++) {
         const int most = i % 2 ? TERP_BELOW_MAX_NBITS : TERP_LOW_MAX_NBITS;
-        for (int f = 0; f < TERP_LOW_BITS_NFORMS; f++)
+        for (int f = 0; f < TERP_LOW_BITS_NINTERPOLANTS; f++)
             for (int v = 0; v < TERP_LOW_BITS_NVALUES; v++) {
                 const uint64_t random = terp_field_mix(
                     (uint64_t)i * 4096 + (uint64_t)f * 512 + (uint64_t)v);
@@ -292,11 +292,11 @@ bits_below(void)
                 widths[v] = (int8_t)(width < -1               ? -1
                                      : width > TERP_MAX_WIDTH ? TERP_MAX_WIDTH
                                                               : width);
-                forms.at[f][v] = (int8_t)(random >> 61 == 0 ? -1 : widths[v]);
+                sampled.at[f][v] = (int8_t)(random >> 61 == 0 ? -1 : widths[v]);
             }
         add_int(terp_nbits_below(widths, TERP_LOW_BITS_NVALUES, most,
                                  i % 4 < 2 ? 4 : 8));
-        add_int(terp_nbits_below_of_forms(&forms, most, 4));
+        add_int(terp_nbits_below_of_interpolants(&sampled, most, 4));
     }
 }
 
@@ -484,11 +484,11 @@ halves(void)
 static void
 splines(void)
 {
-    for (int form = 0; form <= TERP_FORM_MEAN; form++) {
-        add_int(terp_form_order((enum terp_form)form));
-        add(terp_mean_form((enum terp_form)form));
+    for (int stencil = 0; stencil <= TERP_STENCIL_MEAN; stencil++) {
+        add_int(terp_stencil_order((enum terp_stencil)stencil));
+        add(terp_mean_stencil((enum terp_stencil)stencil));
         for (int n = -3; n <= 4; n++)
-            add(terp_form_has(form, n));
+            add(terp_stencil_has(stencil, n));
     }
     for (int spline = 0; spline < TERP_NSPLINES; spline++) {
         add(terp_spline_is_far(spline));
@@ -496,7 +496,7 @@ splines(void)
             add(terp_blends_long((enum terp_spline)spline, order));
         for (uint64_t neven = 1; neven < 12; neven++)
             for (uint64_t i = 0; i < neven; i++)
-                add(terp_form_at((enum terp_spline)spline, i, neven));
+                add(terp_stencil_at((enum terp_spline)spline, i, neven));
     }
     for (unsigned priorities = 0; priorities < 256; priorities++) {
         add_int(terp_blend_order(priorities));

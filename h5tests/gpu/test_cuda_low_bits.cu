@@ -297,7 +297,7 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
                 step = terp_exact_step(exact);
             stages->code_widths(values, &layout, &fills, 1 / step, exact.nzeros,
                                 &widths);
-            nbits_below = terp_nbits_below_of_forms(
+            nbits_below = terp_nbits_below_of_interpolants(
                 &widths,
                 terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_AUTO),
                 state[0].escape_nbytes);
