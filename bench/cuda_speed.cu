@@ -288,8 +288,8 @@ static void
 measure_speed(const struct bench_field *field, double range,
               enum terp_type type, uint64_t extent, uint64_t nchunks)
 {
-    static const char *const names[] = {"speed, relative", "speed, absolute",
-                                        "speed, lossless"};
+    static const char *const names[] = {"speed relative", "speed, absolute",
+                                        "speed lossless"};
     const double bounds[] = {1e-3, 1e-3 * range, 0};
 
     for (int i = 0; i < 3; i++) {
@@ -365,7 +365,7 @@ run_integers(const struct bench_field *field)
                     &integers, type,
                     is_batch ? field->extent / 8 : field->extent,
                     is_batch ? batch_nchunks() : 1, 1, TERP_MEMORY_DEVICE);
-                what = bound > 0 ? "integers, bound 16" : "integers, lossless";
+                what = bound > 0 ? "integers bound 16" : "integers lossless";
                 chunks.params.bound_mode = TERP_BOUND_ABSOLUTE;
                 chunks.params.bound = bound;
                 chunks.params.pipeline = TERP_PIPELINE_RATIO;

@@ -31,6 +31,7 @@ STYLES = {
     "terp": ("terp (ratio)", "#D55E00", "o"),
     "terp:ratio": ("terp (ratio)", "#D55E00", "o"),
     "terp:huffman": ("terp (huffman)", "#E69F00", "D"),
+    "terp:speed": ("terp (speed)", "#882255", "p"),
     "pysz": ("SZ3 3.4 (pysz)", "#0072B2", "s"),
     "sz3": ("SZ3's filter", "#56B4E9", "^"),
     "sperr": ("SPERR", "#009E73", "v"),
@@ -135,8 +136,10 @@ def device_rows():
 def gpu_peers():
     """Plots one call for 512^3 values on the device against ratios."""
     figure, both = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
-    whole = [r for r in device_rows()
-             if (r["extent"], r["chunks"]) == ("512", "1")]
+    found = device_rows() + [r for r in rows("cuda_speed_tiles")
+                             if r["what"] == "speed relative"
+                             and r["type"] == "float32"]
+    whole = [r for r in found if (r["extent"], r["chunks"]) == ("512", "1")]
     for axes, direction in zip(both, ("compress", "decompress")):
         points = {}
         for row in rows("cuda_peers"):
@@ -152,9 +155,9 @@ def gpu_peers():
             axes.scatter(*zip(*of_codec), s=70, label=label, color=colour,
                          marker=marker, edgecolor="black", linewidth=0.5)
         axes.set(xscale="log", yscale="log", xlabel="GB/s",
-                 xlim=(50, 1500), ylim=(3, 400))
+                 xlim=(50, 2500), ylim=(3, 400))
         axes.set_title(f"H200, pres 512^3, 1e-3: {direction}", loc="left")
-        for axis, ticks in ((axes.xaxis, (50, 100, 200, 500, 1000)),
+        for axis, ticks in ((axes.xaxis, (50, 100, 200, 500, 1000, 2000)),
                             (axes.yaxis, (3, 10, 30, 100, 300))):
             axis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
             axis.set_major_formatter(

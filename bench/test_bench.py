@@ -35,6 +35,17 @@ def rows_of(process):
     return list(csv.DictReader(io.StringIO(process.stdout)))
 
 
+class Results(unittest.TestCase):
+    def test_every_row_has_the_columns_of_the_first(self):
+        files = sorted((Path(__file__).parent / "results").glob("*.csv"))
+        self.assertTrue(files)
+        for path in files:
+            with open(path, newline="") as file:
+                head, *rest = csv.reader(file)
+            for line, row in enumerate(rest, 2):
+                self.assertEqual(len(row), len(head), f"{path}:{line}")
+
+
 @unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
 class Bench(unittest.TestCase):
     def setUp(self):
