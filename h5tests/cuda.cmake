@@ -22,8 +22,8 @@ function(terp_add_both_engines name)
     PRIVATE -Wl,--wrap=terp_encode -Wl,--wrap=terp_decode)
 endfunction()
 
-foreach(name domain environment precision repeats roundtrip special_values speed_tiles threads types
-        valid_range)
+foreach(name choices domain environment precision repeats roundtrip special_values speed_tiles
+        threads types valid_range)
   terp_add_both_engines(cuda_${name} codec/test_${name}.c)
 endforeach()
 target_sources(cuda_environment PRIVATE support/environment.c)
@@ -171,6 +171,7 @@ function(terp_add_emulated program every)
     "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library};TERP_TEST_EVERY=${every}")
 endfunction()
 
+terp_add_emulated(cuda_choices 4)
 terp_add_emulated(cuda_domain 48)
 terp_add_emulated(cuda_environment 200)
 terp_add_emulated(cuda_memory 1)

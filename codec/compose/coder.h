@@ -25,6 +25,11 @@ struct terp_batch {
     uint64_t *nbytes;
 };
 
+/* Encodes the chunks of a batch. */
+typedef enum terp_status
+terp_batch_encoder(const struct terp_coder *coder,
+                   const struct terp_batch *batch);
+
 /* Returns the parameters of some values of a chunk that are coded apart: they
  * have the bound and the fill values of the whole chunk. */
 static inline struct terp_params

@@ -8,6 +8,7 @@
 #include "codec/compose/copies.h"
 #include "codec/compose/ranks.h"
 #include "codec/compose/references.h"
+#include "codec/compose/slabs.h"
 #include "codec/compose/speed.h"
 #include "codec/compose/tight.h"
 #include "codec/compose/trials.h"
@@ -15,6 +16,7 @@
 #include "codec/model/grid.h"
 #include "codec/model/ranks.h"
 #include "codec/model/repeats.h"
+#include "codec/model/slab.h"
 
 /* Chunks of a batch that are encoded a second time, as a batch. */
 struct retry {
@@ -53,6 +55,24 @@ make_retry(const struct terp_coder *coder, const struct terp_batch *batch,
     return true;
 }
 
+/* The most bytes of a stream that replaces that of chunk i. Only readers of
+ * version 2 can read some streams; where the chunk's stream is of version 1,
+ * they must save as much as columns. On a device all streams have version 1. */
+static uint64_t
+most_nbytes(const struct terp_coder *coder, const struct terp_batch *batch,
+            uint64_t i, const uint8_t *stream)
+{
+    const uint64_t least = terp_least_nbytes(batch, i);
+    const uint8_t *before = batch->dst[i];
+
+    if (coder->engine->is_device ||
+        stream[TERP_FRAME_VERSION_AT] == TERP_FORMAT_FIRST_VERSION ||
+        (batch->nbytes[i] != 0 &&
+         before[TERP_FRAME_VERSION_AT] != TERP_FORMAT_FIRST_VERSION))
+        return least - 1;
+    return terp_columns_most(least);
+}
+
 /* Keeps the smaller of both streams. A chunk whose second stream is left to the
  * CPU is left as a whole. */
 static enum terp_status
@@ -65,7 +85,8 @@ keep_smaller(const struct terp_coder *coder, const struct terp_batch *batch,
         const uint64_t nbytes = retry->nbytes[k];
         if (nbytes == TERP_LEFT_NBYTES)
             batch->nbytes[at[k]] = nbytes;
-        if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, at[k]))
+        if (nbytes == 0 || nbytes == TERP_LEFT_NBYTES ||
+            nbytes > most_nbytes(coder, batch, at[k], retry->dst[k]))
             continue;
         batch->nbytes[at[k]] = nbytes;
         retry->src[nkept] = retry->dst[k];
@@ -286,6 +307,48 @@ is_exact_for(const struct terp_params *params, enum terp_type type)
            (terp_type_is_integer(type) && terp_integer_bound(params) == 0);
 }
 
+/* Lists the chunks of which a slab is tried. */
+static uint64_t
+list_slabs(const struct terp_batch *batch, const struct terp_facts *facts,
+           uint64_t *at_ret)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_params *params = batch->source.params;
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+    uint64_t nlisted = 0;
+
+    if (nvalues < TERP_SLAB_MIN_NVALUES || batch->source.has_markers ||
+        params->effort == TERP_EFFORT_FAST ||
+        params->predictor != TERP_PREDICTOR_AUTO ||
+        is_exact_for(params, chunk->type))
+        return 0;
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        if (!terp_is_left(batch, i) && facts[i].copied == 0 &&
+            !facts[i].may_be_lossless &&
+            terp_slab_is_worth(chunk->type, nvalues, batch->nbytes[i]))
+            at_ret[nlisted++] = i;
+    return nlisted;
+}
+
+/* Encodes chunks without loss where slabs of them suggest it. */
+static enum terp_status
+encode_by_slabs(const struct terp_coder *coder, const struct terp_batch *batch,
+                const struct terp_facts *facts, uint64_t *at)
+{
+    const struct terp_params lossless =
+        terp_params_lossless(batch->source.params);
+    uint64_t nlisted = list_slabs(batch, facts, at);
+    enum terp_status st = TERP_OK;
+
+    if (nlisted > 0)
+        st = terp_slabs_choose(coder, batch, &lossless, terp_values_encode,
+                               &nlisted, at);
+    return st == TERP_OK && nlisted > 0
+               ? terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
+                                        terp_values_encode)
+               : st;
+}
+
 /* Lists the chunks that may be tables: lossless ones, and ones under a bound
  * that is not pointwise and that the facts name. */
 static uint64_t
@@ -350,6 +413,8 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
         st = terp_columns_encode(coder, batch, facts,
                                  list_tables(batch, facts, at), at,
                                  encode_columns);
+    if (st == TERP_OK && may_be_tables)
+        st = encode_by_slabs(coder, batch, facts, at);
     free(facts);
     return st;
 }

@@ -14,9 +14,6 @@ terp_values_encode(const struct terp_coder *coder,
 
 /* Encodes chunks at[0] to at[n - 1] of a batch a second time, under other
  * parameters, with `encode`, and keeps the smaller streams. */
-typedef enum terp_status
-terp_batch_encoder(const struct terp_coder *coder,
-                   const struct terp_batch *batch);
 enum terp_status
 terp_encode_if_smaller(const struct terp_coder *coder,
                        const struct terp_batch *batch, uint64_t n,

@@ -358,6 +358,49 @@ planes_of_other_scales_are_coded_by_both_predictors(void **state)
     free(values);
 }
 
+/* Labels, or subnormal numbers: their structure is lost under a bound. */
+static void
+make_exact(enum terp_type type, const struct terp_chunk *chunk, uint8_t *values)
+{
+    if (type == TERP_FLOAT32)
+        terp_field_make(TERP_FIELD_DENORMALS, chunk, values);
+    for (uint64_t i = 0; type == TERP_INT32 && i < (1 << 17); i++) {
+        const uint32_t label =
+            (uint32_t)(terp_field_mix(i / 3) % 300 * 7919 % 100003);
+        memcpy(values + 4 * i, &label, 4);
+    }
+}
+
+static void
+no_stream_under_a_bound_exceeds_the_lossless_one(void **state)
+{
+    static const struct {
+        const char *name;
+        enum terp_type type;
+        struct terp_params params;
+    } kinds[] = {
+        {"labels", TERP_INT32, {.bound_mode = TERP_BOUND_ABSOLUTE, .bound = 2}},
+        {"subnormal",
+         TERP_FLOAT32,
+         {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-6}},
+    };
+    const struct terp_params lossless = {.bound_mode = TERP_BOUND_ABSOLUTE};
+
+    (void)state;
+    for (int kind = 0; kind < (int)COUNT(kinds); kind++) {
+        const struct terp_chunk chunk = {
+            kinds[kind].type, false, false, 2, {256, 512}};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        make_exact(kinds[kind].type, &chunk, values);
+        const uint64_t least =
+            terp_case_check(kinds[kind].name, &lossless, &chunk, values);
+        assert_true(least < terp_chunk_nbytes(&chunk) * 9 / 10);
+        assert_true(terp_case_check(kinds[kind].name, &kinds[kind].params,
+                                    &chunk, values) <= least);
+        free(values);
+    }
+}
+
 int
 main(void)
 {
@@ -366,6 +409,7 @@ main(void)
         cmocka_unit_test(fills_by_turns_take_no_longer),
         cmocka_unit_test(all_effort_keeps_the_pipeline_that_is_asked_for),
         cmocka_unit_test(planes_of_other_scales_are_coded_by_both_predictors),
+        cmocka_unit_test(no_stream_under_a_bound_exceeds_the_lossless_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

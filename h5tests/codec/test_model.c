@@ -19,6 +19,7 @@
 #include "codec/model/pointwise.h"
 #include "codec/model/quantizer.h"
 #include "codec/model/repeats.h"
+#include "codec/model/slab.h"
 #include "codec/model/spline.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -824,6 +825,44 @@ long_blends_win_against_averages_of_nearly_their_price(void **state)
     }
 }
 
+/* A slab is a contiguous part of a chunk, a 32nd of it or little less. */
+static void
+slabs_are_slices_from_the_middle(void **state)
+{
+    static const struct {
+        struct terp_chunk chunk;
+        struct terp_slab slab;
+    } cases[] = {
+        {{TERP_FLOAT32, false, false, 1, {1 << 16}},
+         {{TERP_FLOAT32, false, false, 1, {2048}}, 31744}},
+        {{TERP_INT16, true, false, 3, {64, 64, 64}},
+         {{TERP_INT16, true, false, 3, {2, 64, 64}}, 31 * 64 * 64}},
+        {{TERP_FLOAT64, false, false, 4, {8, 26, 48, 96}},
+         {{TERP_FLOAT64, false, false, 3, {6, 48, 96}},
+          (4 * 26 + 10) * 48 * 96}},
+        {{TERP_FLOAT32, false, true, 4, {64, 16, 16, 16}},
+         {{TERP_FLOAT32, false, true, 4, {2, 16, 16, 16}}, 31 * 4096}},
+        {{TERP_FLOAT32, false, true, 3, {4, 128, 128}},
+         {{TERP_FLOAT32, false, false, 2, {16, 128}},
+          2 * 128 * 128 + 56 * 128}},
+        {{TERP_FLOAT32, false, false, 3, {1 << 16, 3, 1}},
+         {{TERP_FLOAT32, false, false, 3, {2048, 3, 1}}, 3 * 31744}},
+        {{TERP_FLOAT32, false, false, 3, {1, 1, 1 << 17}},
+         {{TERP_FLOAT32, false, false, 1, {4096}}, 63488}},
+    };
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct terp_chunk *chunk = &cases[c].chunk;
+        const struct terp_slab slab =
+            terp_slab_of(chunk, terp_chunk_nvalues(chunk));
+        assert_int_equal(slab.at, cases[c].slab.at);
+        assert_true(terp_shapes_are_equal(&slab.chunk, &cases[c].slab.chunk));
+        assert_int_equal(slab.chunk.type, chunk->type);
+        assert_int_equal(slab.chunk.big_endian, chunk->big_endian);
+    }
+}
+
 int
 main(void)
 {
@@ -841,6 +880,7 @@ main(void)
         cmocka_unit_test(
             long_blends_win_against_averages_of_nearly_their_price),
         cmocka_unit_test(cpu_alone_stores_bytes_and_reaches_enormous_psnrs),
+        cmocka_unit_test(slabs_are_slices_from_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
