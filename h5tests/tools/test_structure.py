@@ -402,6 +402,25 @@ class Newer(ToolTest):
         self.assertIsNone(x["damage"])
         self.assertIn(self.TOLD, x["unreadable"])
 
+    def test_region_of_a_newer_hdf5_is_said_to_be_one(self):
+        path, out = self.path("in.h5"), self.path("out.h5")
+        for kind, region in (2, np.s_[2:5]), (1, np.arange(50) % 7 == 1):
+            with h5py.File(path, "w") as file:
+                x = file.create_dataset("x", data=np.arange(50.0))
+                x.attrs["region"] = x.regionref[region]
+                at = h5py.h5o.get_info(x.id).addr
+            # In the heap: the dataset's address, the selection's kind and
+            # version.
+            found = at.to_bytes(8, "little") + kind.to_bytes(4, "little")
+            with open(path, "r+b") as file:
+                bytes_ = file.read()
+                self.assertEqual(bytes_.count(found), 1)
+                file.seek(bytes_.index(found) + len(found))
+                file.write(b"\x09")
+            for way in WAYS:
+                text = self.expect(TROUBLE, *way, path, out)
+                self.assertIn("/x: attribute region: " + self.TOLD, text)
+
     def test_file_of_a_newer_hdf5_is_said_to_be_one(self):
         path = self.path("in.h5")
         with h5py.File(path, "w", libver="latest") as file:

@@ -66,6 +66,8 @@ is_of_newer_hdf5(const char *text)
         "bad superblock version number",
         "wrong version number in dataspace message",
         "bad version number for message",
+        "bad version number for hyperslab selection",
+        "bad version number for point selection",
         "unknown object header status flag",
         "unknown message with 'fail if unknown' flag",
         "unknown datatype class found",
