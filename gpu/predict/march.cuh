@@ -128,6 +128,23 @@ plan_marches_blended(const struct cuda_chunk &chunk, int l)
            terp_blend_order(plan.priorities) == MARCH_NDIMS;
 }
 
+static __device__ __forceinline__ unsigned
+priority_of(const struct terp_level_plan &plan, int d)
+{
+    return plan.priorities >> 2 * d & 3u;
+}
+
+/* The same for gpu/predict/spline_march_linear.cuh. */
+static __device__ __forceinline__ bool
+plan_marches_linear(const struct cuda_chunk &chunk, int l)
+{
+    const struct terp_level_plan &plan = chunk.model.plan[l];
+    const unsigned x = priority_of(plan, 0), y = priority_of(plan, 1),
+                   z = priority_of(plan, 2);
+
+    return plan.spline == TERP_SPLINE_LINEAR && x != y && x != z && y != z;
+}
+
 /* Whether the plan of a chunk may be one in `mask`, of enum cuda_march. */
 static inline bool
 may_march(const struct cuda_batch *batch, unsigned mask)

@@ -1,6 +1,5 @@
 /* Tells the host the plans of a batch's chunks (struct cuda_plans). */
 #include "gpu/predict/march.cuh"
-#include "gpu/predict/spline_march_linear.cuh"
 
 #define NTHREADS 256
 

@@ -22,22 +22,6 @@
 #define LINEAR_NCUBES 31u
 #define LINEAR_NSTEPS 16u /* 1 << terp_box_extent_log2(MARCH_NDIMS) */
 
-static __device__ __forceinline__ unsigned
-priority_of(const struct terp_level_plan &plan, int d)
-{
-    return plan.priorities >> 2 * d & 3u;
-}
-
-static __device__ __forceinline__ bool
-plan_marches_linear(const struct cuda_chunk &chunk, int l)
-{
-    const struct terp_level_plan &plan = chunk.model.plan[l];
-    const unsigned x = priority_of(plan, 0), y = priority_of(plan, 1),
-                   z = priority_of(plan, 2);
-
-    return plan.spline == TERP_SPLINE_LINEAR && x != y && x != z && y != z;
-}
-
 /* The prediction of an odd point from the even point below it, `own`, and
  * `other`: the next even point or, at the end of a row of points, the one
  * before. Weights serve both, bit for bit, so that lanes stay together. Levels
