@@ -412,10 +412,10 @@ run_launches(const struct terp_cuda_device *device,
     return enqueue(slot, which, NULL);
 }
 
-/* Most turns in which the host looks for the plans before it asks the driver
- * whether the kernels still run, which takes a lock of the driver's. A turn
- * takes some tens of nanoseconds. */
-#define MAX_NTURNS 1024
+/* How often the host looks for the plans before it asks CUDA whether the
+ * kernels still run: some milliseconds, so that it asks only if they failed or
+ * run unusually long. */
+#define MAX_NTURNS (1 << 20)
 
 /* Waits until cuda_plans_tell has told the plans, or all kernels have ended. */
 static cudaError_t
@@ -429,6 +429,10 @@ await_plans(struct cuda_slot *slot)
             ;
         if (*is_known == 0)
             error = cudaStreamQuery(slot->stream);
+        /* CUDA keeps this as the thread's last error: the host must not see
+         * it. */
+        if (cudaPeekAtLastError() == cudaErrorNotReady)
+            cudaGetLastError();
     }
     if (error != cudaSuccess && error != cudaErrorNotReady)
         return error;
