@@ -430,20 +430,23 @@ cuda_spline_begins(const struct cuda_batch *batch)
     return ncoarse_of(batch) > 0;
 }
 
-cudaError_t
-cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
+template <typename T>
+static cudaError_t
+begin_levels(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const int ncoarse = ncoarse_of(batch);
 
     if (!batch->decodes)
-        return batch->value_nbytes == 4
-                   ? launch_coarse<float, false>(batch, ncoarse, stream)
-                   : launch_coarse<double, false>(batch, ncoarse, stream);
-    if (ncoarse <= 0)
-        return cudaSuccess;
-    return batch->value_nbytes == 4
-               ? launch_coarse<float, true>(batch, ncoarse, stream)
-               : launch_coarse<double, true>(batch, ncoarse, stream);
+        return launch_coarse<T, false>(batch, ncoarse, stream);
+    return ncoarse > 0 ? launch_coarse<T, true>(batch, ncoarse, stream)
+                       : cudaSuccess;
+}
+
+cudaError_t
+cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? begin_levels<float>(batch, stream)
+                                    : begin_levels<double>(batch, stream);
 }
 
 cudaError_t
