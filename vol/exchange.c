@@ -523,7 +523,7 @@ close_view(struct view *view)
     free(view->received.data);
 }
 
-/* Whether all processes can tell what they write. */
+/* Asks all processes whether they can list their values. True: all can. */
 static bool
 all_can_tell(const struct view *view, bool can_tell)
 {
@@ -543,7 +543,7 @@ is_whole(const struct view *view)
            count_values(rank, &view->around);
 }
 
-/* After all processes have said that they can tell what they write. */
+/* Exchanges parts of chunks. All processes can list their values. */
 static bool
 make(const void *caller, uint64_t held_nbytes, const struct vol_plan *plan,
      struct view *view, struct vol_transfer *transfer,

@@ -3,7 +3,7 @@
 
 #include "codec/model/slab.h"
 
-/* So many slabs at most are encoded at once. */
+/* The most slabs that are encoded at once. */
 #define MAX_NSLABS 256
 
 /* Copies slabs to aligned memory, and encodes them. */

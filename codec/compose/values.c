@@ -307,7 +307,7 @@ is_exact_for(const struct terp_params *params, enum terp_type type)
            (terp_type_is_integer(type) && terp_integer_bound(params) == 0);
 }
 
-/* Lists the chunks of which a slab is tried. */
+/* Lists the chunks whose slabs are worth a trial. */
 static uint64_t
 list_slabs(const struct terp_batch *batch, const struct terp_facts *facts,
            uint64_t *at_ret)

@@ -439,7 +439,7 @@ struct run {
                                * the row */
     uint64_t stride[TERP_NDIMS];
     enum terp_stencil stencil[TERP_NDIMS]; /* of dimensions above 0 */
-    int order; /* highest order of these; -1: none */
+    int order; /* the highest order of the stencils; -1: none */
     /* Blending: the points around x = 0 that differ from it in one, two, and
      * three dimensions; face[0] NULL: no blending. */
     const T *face[6], *edge[12], *corner[8];

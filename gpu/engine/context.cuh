@@ -22,16 +22,16 @@
  */
 #define CUDA_NSLOTS 4
 
-/* Which kernels of a batch are launched: all, or in two goes, of which the
- * later one needs the plans (gpu/engine/sequence.cu). */
+/* Which kernels of a batch are launched: all; those that need no plans; or,
+ * later, those that need them (gpu/engine/sequence.cu). */
 enum cuda_launches {
     CUDA_LAUNCH_ALL,
     CUDA_LAUNCH_EARLY,
     CUDA_LAUNCH_LATER
 };
 
-/* The kernels of an earlier batch in a slot, or of a part of them, as a graph
- * if the batch came twice. */
+/* All or some kernels of an earlier batch in a slot, as a graph if the batch
+ * came twice. */
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch comes again */
     bool seen;             /* these kernels of `batch` have been launched */
@@ -43,8 +43,9 @@ struct cuda_sequence {
  * program writes in turns. */
 #define CUDA_NLATER 4
 
-/* The kernels of a slot in one direction. first: of whole batches, or of first
- * parts. later: of second parts, by their plans; nlater counts those so far. */
+/* The kernels of a slot in one direction. first: all kernels of a batch, or
+ * those that need no plans. later: the other kernels, by plans; nlater counts
+ * all plans so far. */
 struct cuda_sequences {
     struct cuda_sequence first, later[CUDA_NLATER];
     unsigned nlater;

@@ -1,9 +1,9 @@
 /* Valid points. A point is valid if it is not special, and its number is how
- * many valid points stand before it in C order. The lossless prediction has its
- * differences in the order of these numbers. The region `valid_before` holds
- * the number of valid points before each tile, and last that of the chunk.
- * Without special points the number of a point is its position, and the region
- * is not used. */
+ * many valid points stand before it in C order. The lossless prediction stores
+ * differences in the order of the points' numbers. The region `valid_before`
+ * holds the number of valid points before each tile, and last that of the
+ * chunk. Without special points the number of a point is its position, and the
+ * region is not used. */
 #pragma once
 
 #include "gpu/block/warp.cuh"

@@ -67,9 +67,9 @@ enum {
     LAST = 1 << 16,   /* the last process has all values */
     BLOCKS = 1 << 17, /* pairs of processes have parts of the same layers */
     GAP = 1 << 18,    /* no process has the last layers */
-    IDLE = 1 << 19,   /* of several processes, the first has no values */
+    IDLE = 1 << 19,   /* the first of several processes has no values */
     LARGE = 1 << 20,  /* large chunks, and malloc tells of mapped memory */
-    STARVED = 1 << 21 /* allocations of terp's fail in the last process */
+    STARVED = 1 << 21 /* terp's allocations fail in the last process */
 };
 #define FAULTS (POOR | FULL | KILLED)
 

@@ -1589,9 +1589,9 @@ pass_message(int number)
     other.nmessages++;
 }
 
-/* The first message tells whether a process cannot tell what it writes, the
- * third one whether it cannot exchange parts (1), and whether it gets several
- * chunks (2). */
+/* The first message is 1 if a process cannot list its values. The third one has
+ * bit 1 if a process cannot exchange parts, and bit 2 if a process gets several
+ * chunks. */
 bool
 __wrap_vol_messages_any(const struct vol_messages *messages, uint8_t mine,
                         uint8_t *any_ret)
@@ -1650,7 +1650,7 @@ end_object(struct exchange_case *c)
     close_object(c->object);
 }
 
-/* An object keeps what it knows of its dataset. */
+/* Makes a new object: an object remembers facts about its dataset. */
 static void
 renew_object(struct exchange_case *c)
 {

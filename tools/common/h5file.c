@@ -141,7 +141,7 @@ has_size(const struct tool_dataset *dataset)
     return nleft > 0;
 }
 
-/* Whether there is no fill value, or it is never used. */
+/* Whether HDF5 writes no fill value where nothing was written. */
 static bool
 leaves_gaps(hid_t dcpl)
 {
